@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// What the library tells about a fiber and about a cord.
+// Reads fibers and cords for introspection.
 #include "debug/describe.h"
 
 #include "base/copy_name.h"

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// What the library tells a program about fibers of any cord, and about the calling thread's cord.
+// Introspection: the state, name and figures of a fiber of any cord, and the statistics of a cord. The calls of
+// api/sight.cc use it.
 #pragma once
 
 #include "core/cord.h"
@@ -7,13 +8,16 @@
 
 namespace fiberrt {
 
-// These three read a fiber that may belong to another cord and end meanwhile: then they return -ESRCH.
-int state_of(Fiber* fiber, fiber_t handle); // FIBER_NEW, ...
+// Read the state (FIBER_NEW, ...), all public members, and the name of a fiber. It may belong to another cord. If it
+// ends meanwhile, they return -ESRCH.
+int state_of(Fiber* fiber, fiber_t handle);
 int describe(Fiber* fiber, fiber_t handle, fiber_info_t* out);
 int name_of(Fiber* fiber, fiber_t handle, char (&name)[FIBER_NAME_MAX]);
 
-void set_name(Fiber* fiber, const char* name); // cut to what fits
+// Names a fiber. A name that is too long is cut.
+void set_name(Fiber* fiber, const char* name);
 
+// The statistics of the calling thread's cord.
 fiber_stats_t stats_of(const Cord& cord);
 
 } // namespace fiberrt

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// What a dump collects and prints.
+// Collects and prints the dump.
 //
-// The dump may read every member of the calling thread's cord. The fibers of other cords run on while the dump looks at
-// them: it reads only those of their members that are made for it (Relaxed, atomic, or under the mail's lock), and drops
-// a fiber's line if the fiber ends before the line is complete.
+// The dump may read every member of the calling thread's cord and its fibers. The fibers of other cords run on
+// meanwhile: of these it reads only members that are Relaxed, atomic, or protected by the mail's lock. It drops a
+// fiber's line if the fiber ends before the line is complete.
 #include "debug/dump.h"
 
 #include "base/keep_errno.h"
@@ -50,7 +50,7 @@ void put_op(Report& r, const Op& op) {
     if (op.stop_reason) r.put(", whose end has been asked for");
 }
 
-// Of a fiber of the calling thread's cord.
+// Prints the wait of a fiber of the calling thread's cord.
 void put_wait(Report& r, const Wait* wait) { // coverage: names
     r.put(text_of(wait->what));
     switch (wait->what) {
@@ -59,7 +59,7 @@ void put_wait(Report& r, const Wait* wait) { // coverage: names
     case WaitFor::cord: r.id(static_cast<const EndWait*>(wait)->whom); break;
     case WaitFor::op: put_op(r, *static_cast<const Op*>(wait)); break;
     case WaitFor::primitive: r.put(static_cast<const SyncWait*>(wait)->waiters->kind->text); break;
-    default: break; // the text says it all
+    default: break; // the text is complete
     }
 }
 
@@ -105,11 +105,11 @@ void put_rest(Report& r, const Fiber* fiber) {
 
 void put_fiber(Report& r, Fiber* fiber, int64_t now) {
     uint32_t generation = fiber->generation.load(std::memory_order_acquire);
-    // Acquire: a fiber of another cord is seen as made.
+    // Acquire: this thread sees the members that a fiber of another cord was created with.
     Cord* owner = fiber->cord.load(std::memory_order_acquire);
     if (!(generation & 1) || !owner) return;
     fiber_t handle = {make_id(Tag::fiber, fiber->index, generation)};
-    bool own = owner == cord_if_any(); // not one that is on its way here
+    bool own = owner == cord_if_any(); // false also for a fiber that is on its way here
     size_t begun = r.begin();
     r.put("fiber ");
     r.id(handle.id);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// Handlers of signals, and the stacks that they run on.
+// Installs and removes signal handlers, and makes the stacks that they run on.
 #include "debug/handlers.h"
 
 #include "core/cord.h"
@@ -16,17 +16,17 @@ constinit Relaxed<int> signal_of_cords;
 
 namespace {
 
-constinit std::atomic<int> stacks_wanted{0}; // by so many. Relaxed: whoever misses it has begun before
+constinit std::atomic<int> stacks_wanted{0}; // by so many features. Relaxed: a thread that misses it began before
 
-// What the kernel puts on the stack of a handler depends on the processor; what handlers need is guessed.
+// A signal stack has room for the kernel's frame, whose size depends on the processor, and for the handler, a guess.
 constexpr size_t for_handlers = size_t(64) * 1024;
-constexpr size_t for_backtraces = size_t(8) * 1024; // what an unwinder was seen to take, and half as much again
+constexpr size_t for_backtraces = size_t(8) * 1024; // one and a half times the measured need of an unwinder
 
 constexpr size_t guard_size = StackPool::guard_default; // below the stack of handlers
 
 size_t page() { return StackPool::page_size(); }
 
-// Up to 11 KiB, where matrices are in use.
+// The size of the kernel's frame: up to 11 KiB, on processors with matrix registers.
 size_t kernels_frame() {
     long frame = sysconf(_SC_MINSIGSTKSZ);
     return frame > 0 ? size_t(frame) : 0;
@@ -50,10 +50,11 @@ void set_plain(int signal, void (*handler)(int)) {
 
 void set_default(int signal) { set_plain(signal, SIG_DFL); } // coverage: ends process
 
-// The default action: at the latest when the handler has returned.
+// Lets the default action of the signal happen, at the latest when the handler has returned.
 void take_default(int signal, siginfo_t* info) { // coverage where called: ends process
     set_default(signal);
-    // An instruction that has raised it raises it again, and the core file shows it; what was sent is sent again.
+    // If an instruction has raised the signal, it raises it again, and the core file shows it. A sent signal is sent
+    // again.
     if (info->si_code <= 0) syscall(SYS_rt_tgsigqueueinfo, getpid(), syscall(SYS_gettid), signal, info);
 }
 
@@ -69,7 +70,7 @@ int SignalHandler::install(int signal, void (*handler)(int, siginfo_t*, void*), 
     if (sigaction(signal, nullptr, &now) != 0) return -errno;
     if (in_use() && !is_none(now)) return 0;
     if (alone && !is_none(now)) return -EBUSY;
-    before_ = now; // before ours is called for the first time
+    before_ = now; // set before the handler can be called
     ours_ = {};
     ours_.sa_sigaction = handler;
     ours_.sa_mask = now.sa_mask;
@@ -78,7 +79,7 @@ int SignalHandler::install(int signal, void (*handler)(int, siginfo_t*, void*), 
     alone_ = alone;
     signal_ = signal;
     if (is_there()) return 0;
-    signal_ = 0; // AddressSanitizer says yes and does nothing, where it is told to keep SIGSEGV
+    signal_ = 0; // AddressSanitizer's sigaction returns 0 without effect, if its options reserve SIGSEGV
     return -ENOTSUP;
 }
 
@@ -86,9 +87,10 @@ int SignalHandler::remove() {
     if (!in_use()) return 0;
     struct sigaction now = {};
     if (sigaction(signal_, nullptr, &now) != 0) return -errno;
-    if (!is_none(now)) { // else the program has taken it away, which is to stay
+    if (!is_none(now)) { // else the program has removed it, and wants no handler
         if (!same_handler(now, ours_)) return -EBUSY;
-        // What was sent to a thread that has it blocked, or no processor, is forgotten: it would be the program's end.
+        // Drop pending signals, which the default action would let end the program. A signal is pending if its thread
+        // has blocked it or has not run since.
         if (alone_) set_plain(signal_, SIG_IGN);
         sigaction(signal_, &before_, nullptr);
     }
@@ -102,7 +104,7 @@ void SignalHandler::pass_on(int signal, siginfo_t* info, void* context) const {
     if (before_.sa_flags & SA_SIGINFO) {
         before_.sa_sigaction(signal, info, context);
     } else if (before_.sa_handler == SIG_DFL || (before_.sa_handler == SIG_IGN && !sent)) {
-        take_default(signal, info); // the kernel, too, ends who ignores what an instruction has raised
+        take_default(signal, info); // like the kernel: a signal raised by an instruction cannot be ignored
     } else if (before_.sa_handler != SIG_IGN) {
         before_.sa_handler(signal);
     }
@@ -110,14 +112,14 @@ void SignalHandler::pass_on(int signal, siginfo_t* info, void* context) const {
 
 namespace {
 
-void watch_threads(); // from here on each thread's begin and end is told
+void watch_threads(); // registers the observer below
 
 } // namespace
 
 int signal_stack_give(Cord& cord) {
     stack_t now = {};
     if (sigaltstack(nullptr, &now) != 0) return -errno;
-    if (!(now.ss_flags & SS_DISABLE)) { // one of the program's, of Go's, of a sanitizer's
+    if (!(now.ss_flags & SS_DISABLE)) { // the program, Go or a sanitizer has set one
         cord.has_signal_stack = now.ss_size >= kernels_frame() + for_backtraces;
         return 0;
     }
@@ -132,7 +134,7 @@ int signal_stack_give(Cord& cord) {
         return -ENOMEM;
     }
     cord.signal_stack = memory;
-    watch_threads(); // one of their ends takes it away
+    watch_threads(); // ends() frees it when the thread ends
     cord.has_signal_stack = true;
     return 0;
 }
@@ -140,7 +142,7 @@ int signal_stack_give(Cord& cord) {
 namespace {
 
 void begins(Cord& cord) {
-    if (stacks_wanted.load(std::memory_order_relaxed)) signal_stack_give(cord); // without it, it is as without reports
+    if (stacks_wanted.load(std::memory_order_relaxed)) signal_stack_give(cord); // if it fails, there are no reports
     if (int signal = signal_of_cords) {
         sigset_t set;
         sigemptyset(&set);
@@ -154,7 +156,7 @@ void ends(Cord& cord) {
     stack_t now = {};
     sigaltstack(nullptr, &now);
     bool ours = now.ss_sp == static_cast<char*>(cord.signal_stack) + guard_size;
-    if (ours && (now.ss_flags & SS_ONSTACK)) return; // pthread_exit in a handler: it is lost
+    if (ours && (now.ss_flags & SS_ONSTACK)) return; // pthread_exit in a handler: the stack is never freed
     if (ours) {
         stack_t none = {};
         none.ss_flags = SS_DISABLE;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// Handlers of signals, which the library has only when the program asks for what needs them (debug/overflow.h,
-// debug/watchdog.h), and the stacks that threads of fibers have for them.
+// Signal handlers, and the alternate signal stacks of threads with cords. The library installs a handler only when the
+// program turns on a feature that needs it: debug/overflow.h or debug/watchdog.h.
 //
-// Whoever had the signal before gets what is not ours, and gets the signal back in the end.
+// A handler passes signals that are not for it to the previous handler, and remove() restores that handler.
 #pragma once
 
 #include "base/relaxed.h"
@@ -13,19 +13,20 @@ namespace fiberrt {
 
 struct Cord;
 
-// A handler in the place of the one before. Under a mutex of the owner's, but for pass_on and `in_use`.
+// A handler that replaces the previous one. The owner calls install() and remove() under a mutex; the handler itself
+// may call pass_on() and in_use().
 class SignalHandler {
 public:
-    // What is already there stays as long as it is in use; if the program has taken it away (SIG_DFL, SIG_IGN), it is
-    // put there anew. `alone`: only if the program has no handler of its own for it, else -EBUSY. -EINVAL: no such
-    // signal; -ENOTSUP: somebody in between has kept it to himself.
+    // Installs the handler, unless it is in use. If the program has removed it since (SIG_DFL, SIG_IGN), installs it
+    // again. `alone`: only if the program has no handler for the signal, else -EBUSY. -EINVAL: no such signal;
+    // -ENOTSUP: sigaction has not installed it (a sanitizer may keep a signal for itself).
     int install(int signal, void (*handler)(int, siginfo_t*, void*), bool alone);
 
-    // -EBUSY: another handler has been put in the place of this one, and may call it: so it stays. Of one that was
-    // installed `alone` signals that have been sent and have not come never will.
+    // Restores the previous handler. -EBUSY: another handler has replaced this one and may call it, so this one stays.
+    // If it was installed `alone`, signals that are pending are dropped.
     int remove();
 
-    // What was there before does what it would have done. From the handler.
+    // Does what the previous handler or the default action would have done. Called by the handler.
     void pass_on(int signal, siginfo_t* info, void* context) const;
 
     bool in_use() const { return signal_ != 0; }
@@ -39,15 +40,18 @@ private:
     struct sigaction before_ = {};
 };
 
-// Which threads of fibers need a stack for handlers: one that is not the fiber's. While there is one who wants them,
-// threads that become cords get one, if they have none yet.
+// Begin and end the need for signal stacks: a handler cannot run on the stack of a fiber. While a feature needs them,
+// each thread that becomes a cord gets one if it has none.
 void signal_stacks_want();
 void signal_stacks_want_no_more();
 
 // A signal that cords unblock on their threads when they begin; 0: none.
 extern Relaxed<int> signal_of_cords;
-void unblock_for_cords(int signal); // sets it
 
-int signal_stack_give(Cord& cord); // for the calling thread, its cord's. 0; -ENOMEM
+// Sets signal_of_cords.
+void unblock_for_cords(int signal);
+
+// Gives the calling thread a signal stack, if it has none. cord: the thread's. 0; -ENOMEM.
+int signal_stack_give(Cord& cord);
 
 } // namespace fiberrt

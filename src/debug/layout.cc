@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// Where a debugger finds cords and fibers: read by gdb/fiberrt-gdb.py, and by nothing else.
+// A table by which a debugger finds cords and fibers. Only gdb/fiberrt-gdb.py reads it.
 //
-// It lies in a section of its own, of which a debugger knows the place in a live process and in a core file, also
-// without symbols and debug information, and once for each copy of the library. It tells what its numbers mean by name,
-// so that a script can say which it lacks; and the texts for states, kinds, reasons to wait and operations.
+// The table has its own ELF section. A debugger finds that section in a live process and in a core file, without
+// symbols or debug information, once for each copy of the library. Each number has a name, so the script can say which
+// number it lacks. The table also has the texts for states, kinds, reasons to wait and operations.
 #include "debug/texts.h"
 #include "core/children.h"
 #include "core/cord.h"
@@ -14,14 +14,14 @@
 
 #include <stddef.h>
 
-// What offsetof is not promised for, it works for with the compilers that build this.
+// The standard does not promise offsetof for these classes; the compilers that build this support it.
 #pragma GCC diagnostic ignored "-Winvalid-offsetof"
 
 namespace fiberrt {
 
 namespace {
 
-// A Wait is found through Fiber::wait; what is around it lies where the bases before it end.
+// Fiber::wait points to the Wait inside a larger object; this is the distance from that object's beginning.
 constexpr int64_t before_wait = sizeof(Link);
 
 #define FIBERRT_LAYOUT(X)                                      \
@@ -79,12 +79,12 @@ constexpr int64_t before_wait = sizeof(Link);
 #define FIBERRT_NAME(name, value) #name " "
 #define FIBERRT_VALUE(name, value) int64_t(value),
 
-// Each of these texts in the order of its enum, each line "name text".
+// The texts: a line "name text" for each enumerator, in the enum's order.
 #define FIBERRT_LINE(name, text) #name " " text "\n"
 #define FIBERRT_OP_LINE(code, name, ring, on) #code " " name "\n"
 
-// How a parked fiber goes on: the debugger's names for the registers that the frame at Fiber::sp has, drawn in arch/,
-// and where; the last entry is where the stack pointer will be.
+// How a parked fiber continues: gdb's names of the registers saved in the frame at Fiber::sp, with their offsets (arch/
+// draws the frame). The last entry is the value of the stack pointer after the frame has been popped.
 #if defined __x86_64__
 #define FIBERRT_REGISTERS "r15=0 r14=8 r13=16 r12=24 rbx=32 rbp=40 rip=48 rsp+56"
 #elif defined __aarch64__
@@ -97,7 +97,7 @@ constexpr int64_t before_wait = sizeof(Link);
 struct Layout {
     char magic[16] = "fiberrt layout";
     uint64_t version = 2; // of this struct
-    const void* fibers;   // both begin with the array of their chunks
+    const void* fibers;   // this table and the next begin with the array of their chunks
     const void* cords;
     const char* names; // of the values, each followed by a space
     const char* registers;
@@ -112,7 +112,7 @@ struct Layout {
 } // namespace
 
 #if __has_attribute(retain)
-#define FIBERRT_KEPT gnu::used, gnu::retain // also by a linker that is told to leave out what nobody refers to
+#define FIBERRT_KEPT gnu::used, gnu::retain // kept also by a linker with --gc-sections
 #else
 #define FIBERRT_KEPT gnu::used
 #endif

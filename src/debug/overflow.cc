@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// Tells an overflow of a fiber's stack from other faults, and names the fiber.
+// The handler of SIGSEGV: distinguishes the overflow of a fiber's stack from other faults, and reports the fiber.
 // coverage: ends process
 #include "debug/overflow.h"
 
@@ -20,7 +20,7 @@ namespace fiberrt {
 
 namespace {
 
-constinit pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER; // of installing and removing
+constinit pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER; // for installing and removing
 constinit SignalHandler handler;
 
 uintptr_t stack_pointer(const void* context) {
@@ -34,25 +34,26 @@ uintptr_t stack_pointer(const void* context) {
 #endif
 }
 
-// How far below the stack pointer code writes: the red zone, and what is pushed before the pointer moves.
+// How far below the stack pointer code writes: the red zone, and words pushed before the pointer moves.
 constexpr uintptr_t below = 1024;
 
-// Whether code that ran on the fiber's stack has gone below it, at this address. A frame larger than the guard may have
-// stepped over it.
+// Whether code that ran on the current fiber's stack has accessed this address below the stack. The address may lie
+// beyond the guard, because a frame larger than the guard may step over it.
 bool has_overflowed(const Fiber* fiber, uintptr_t address, uintptr_t sp) {
     auto low = reinterpret_cast<uintptr_t>(static_cast<char*>(fiber->stack_low));
     size_t reach = StackPool::size_of(fiber->stack_class) + StackPool::guard_size(fiber->stack_class);
     return address < low && address + reach >= low && address + below >= sp;
 }
 
-// The same of one that need not be the current one, and has run into its guard: in a switch, in a hook, as the carrier.
+// Whether code on this fiber's stack has run into its guard. The fiber need not be the current one: during a switch, in
+// a hook, or as the carrier of hosted fibers.
 bool is_in_guard(const Fiber* fiber, uintptr_t address, uintptr_t sp) {
     auto low = reinterpret_cast<uintptr_t>(static_cast<char*>(fiber->stack_low));
     size_t guard = StackPool::guard_size(fiber->stack_class);
     return low && address < low && address + guard >= low && address + below >= sp && sp + guard >= address;
 }
 
-// Whose stack it is; null: it is another fault.
+// The fiber whose stack has overflowed; null: the fault has another cause.
 Fiber* overflowed(Cord& cord, uintptr_t address, uintptr_t sp) {
     Fiber* current = cord.sched.current;
     if (current && current->stack_low && has_overflowed(current, address, sp)) return current;
@@ -68,7 +69,7 @@ void report(const Cord& cord, const Fiber* fiber) {
     Report r(STDERR_FILENO, Report::unasked_ns);
     r.put("fiberrt: fiber ");
     r.id(fibers.id_of(fiber));
-    char name[FIBER_NAME_MAX]; // without its lock, which this very thread may hold
+    char name[FIBER_NAME_MAX]; // read without its lock, which this thread may hold already
     memcpy(name, fiber->name, sizeof name);
     name[sizeof name - 1] = '\0';
     if (name[0]) r.name(name);
@@ -92,7 +93,7 @@ void report(const Cord& cord, const Fiber* fiber) {
 void on_fault(int signal, siginfo_t* info, void* context) {
     KeepErrno keep;
     Cord* cord = this_cord;
-    if (handler.in_use() && cord && info->si_code > 0) { // not sent by somebody
+    if (handler.in_use() && cord && info->si_code > 0) { // raised by an instruction
         auto address = reinterpret_cast<uintptr_t>(info->si_addr);
         if (Fiber* fiber = overflowed(*cord, address, stack_pointer(context))) report(*cord, fiber);
     }

@@ -1,13 +1,15 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// The report of a fiber whose stack has overflowed, if the program asks for it: a handler of SIGSEGV on a stack of its
-// own that names the fiber and then lets the program die as it would have.
+// Reports of stack overflows, if the program asks for them (fiber_report_overflows). A handler of SIGSEGV, on the
+// thread's signal stack, prints the name of the fiber whose stack has overflowed; then the program dies as it would
+// have without it.
 #pragma once
 
 namespace fiberrt {
 
-int overflow_reports(bool on); // 0, -EBUSY, -ENOTSUP, -ENOMEM
+// Installs or removes the handler. 0, -EBUSY, -ENOTSUP, -ENOMEM.
+int overflow_reports(bool on);
 
-// Around a fork.
+// For fork: between hold and let_go, no thread installs or removes the handler.
 void overflow_hold();
 void overflow_let_go();
 

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// What a fiber's state and its kind are called, in dumps and in gdb.
+// The texts for a fiber's state and kind, in dumps and in gdb.
 #pragma once
 
 #include "core/fiber.h"
 
 namespace fiberrt {
 
-// X(state of State, text). What the text ends with a space for, follows.
+// X(enumerator of State, text). A text that ends with a space is completed by its user.
 #define FIBERRT_STATES(X)                                     \
     X(created, "new")                                         \
     X(scheduled, "runnable, for its first run")               \
@@ -21,7 +21,7 @@ namespace fiberrt {
     X(handed_out, "handed out to its host")                   \
     X(dead, "ended, not joined")
 
-// X(kind of Kind, text). Of a kind without a text there is nothing to tell.
+// X(enumerator of Kind, text). An empty text: nothing is printed for this kind.
 #define FIBERRT_KINDS(X)                 \
     X(keeps_cord, "")                    \
     X(daemon, "daemon")                  \

@@ -29,7 +29,8 @@
 #include <time.h>
 #include <unistd.h>
 
-// What is looked at changes meanwhile, which is no news to ThreadSanitizer's user: a look is right or repeated.
+// The members that a look reads change meanwhile. ThreadSanitizer must not report that: a look that reads some of them
+// too late differs from the next look, so the watchdog only looks again.
 #define FIBERRT_UNSANITIZED __attribute__((no_sanitize("thread"), noinline))
 
 namespace fiberrt {
@@ -37,22 +38,22 @@ namespace fiberrt {
 namespace {
 
 constexpr int looks = 4;                          // in the time that a fiber may run
-constexpr int64_t answer_most_ns = 1'000'000'000; // for how long a thread is waited for that was sent the signal
+constexpr int64_t answer_most_ns = 1'000'000'000; // how long it waits for a thread that was sent the signal
 constexpr int frames_most = 64;
 
 enum class Life : uint8_t { none, lives, stopping };
 
-constinit pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER; // of these:
+constinit pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER; // protects these, up to `handler`
 Life life = Life::none;
 pthread_t thread;
 fiber_watchdog_t wanted;
-constinit Relaxed<uint32_t> run; // which watchdog of this process it is
+constinit Relaxed<uint32_t> run; // the number of watchdogs that this process has started
 constinit SignalHandler handler;
 
 constinit std::atomic<uint32_t> stop_asked{0}; // a futex
 
 enum Answer : uint32_t { nobody_asked, asked, taking, taken };
-constinit std::atomic<uint32_t> answer{nobody_asked}; // a futex; whoever changes it from asked has what follows
+constinit std::atomic<uint32_t> answer{nobody_asked}; // a futex; the thread that changes it from asked owns these:
 constinit std::atomic<Cord*> asked_cord{nullptr};
 Watched asked_about;
 void* frames[frames_most];
@@ -70,7 +71,8 @@ FIBERRT_UNSANITIZED T peek(const T& member) {
     return *const_cast<const volatile T*>(&member);
 }
 
-// Who runs on a cord now, and how often it has switched and polled. Null: nobody, or nobody who is in the way.
+// Reads which fiber runs on a cord now, and how often the cord has switched and polled. The fiber is null if none runs,
+// or if the main flow runs and has no other fiber to keep waiting.
 FIBERRT_UNSANITIZED Watched look_at(const Cord& cord) {
     Watched now = {};
     now.budget = peek(cord.sched.budget);
@@ -83,8 +85,8 @@ FIBERRT_UNSANITIZED Watched look_at(const Cord& cord) {
     return now;
 }
 
-// Of a fiber that was found by its cord's plain pointer to it, which says nothing of when the slot was made: whoever
-// makes slots holds their mutex.
+// Whether the fiber runs. The watchdog found it by a plain pointer, so it may not see yet how the slot was made. A
+// thread that makes slots holds their mutex, so taking that mutex makes it visible.
 bool runs(const Cord& cord, const Fiber* fiber) {
     if (!fiber || cord.inbox.is_parked()) return false;
     fibers.hold();
@@ -92,7 +94,7 @@ bool runs(const Cord& cord, const Fiber* fiber) {
     return fiber->sched.state == State::running;
 }
 
-// There has been no switch between the two looks.
+// Whether there has been no switch between the two looks.
 bool same(const Watched& one, const Watched& other) {
     return one.fiber == other.fiber && one.fiber_generation == other.fiber_generation && one.budget == other.budget &&
            one.gave_way == other.gave_way && one.polls == other.polls;
@@ -111,7 +113,8 @@ void on_signal(int, siginfo_t*, void*) {
     ring(answer);
 }
 
-// False: the thread does not answer. Else frame_count is what it has answered: 0 if the fiber has given way meanwhile.
+// Asks the cord's thread for its backtrace. False: it does not answer. Else the answer is in `frames` and frame_count,
+// which is 0 if the fiber has given way meanwhile.
 bool ask(Cord& cord, int signal) {
     asked_about = cord.watched;
     hooks::given(&answer);
@@ -179,7 +182,7 @@ void tell(const fiber_watchdog_t& what, Cord& cord, uint32_t generation, int64_t
     overrun.cord_name[sizeof overrun.cord_name - 1] = '\0';
     const char* about_frames = nullptr;
     if (what.signal && !cord.has_signal_stack) {
-        // What the kernel alone puts there for a handler may be more than the fiber has left of its own.
+        // The kernel's frame for a handler may be larger than the rest of the fiber's stack.
         about_frames = "fiberrt: its thread has no stack for the signal's handler, or a small one: no backtrace\n";
     } else if (what.signal) {
         bool answered = ask(cord, what.signal);
@@ -215,11 +218,11 @@ void watch(const fiber_watchdog_t& what, uint32_t this_run, Cord& cord) {
     }
 }
 
-// The thread has to end. In the child of a fork that its report has made, another one may have been started since.
+// Whether the watchdog's thread must end. If its report has forked, the child may have started another watchdog since.
 bool is_over(uint32_t this_run) { return stop_asked.load(std::memory_order_acquire) || run != this_run; }
 
 void* watch_all(void*) {
-    fiber_watchdog_t what = wanted; // made before the thread
+    fiber_watchdog_t what = wanted; // set before the thread was started
     uint32_t this_run = run;
     pthread_setname_np(pthread_self(), "fiberrt-watch");
     while (!is_over(this_run)) {
@@ -237,10 +240,10 @@ int make_thread() {
     return thread_start(&thread, nullptr, watch_all, nullptr);
 }
 
-// Of a signal: what is done before the watchdog lives, and undone after.
+// Prepares the signal for a new watchdog; end_signal() undoes it.
 int begin_signal(int signal) {
     if (!signal) return 0;
-    // The one of a watchdog before, which could not be removed then.
+    // An earlier watchdog may have left its handler, because it could not be removed then.
     if (int error = handler.remove()) return error;
     int error = handler.install(signal, on_signal, true);
     if (error) return error;
@@ -269,10 +272,10 @@ bool is_raised(int signal) {
 int watchdog_start(const fiber_watchdog_t& what) {
     KeepErrno keep;
     if (what.limit_ns < FIBER_MSEC(1) || what.signal < 0 || is_raised(what.signal)) return -EINVAL;
-    if (!process_begin()) return -ENOMEM; // there need not have been a cord yet
+    if (!process_begin()) return -ENOMEM; // there may have been no cord yet
     if (environment) return -ENOTSUP;
     void* caller;
-    if (what.signal) backtrace(&caller, 1); // the first call loads the unwinder, by locks that are the loader's
+    if (what.signal) backtrace(&caller, 1); // the first call loads the unwinder, which takes locks of the loader
     MutexHeld held(mutex);
     if (life != Life::none) return -EBUSY;
     int error = begin_signal(what.signal);
@@ -299,9 +302,9 @@ int watchdog_stop() {
         stop_asked.store(1, std::memory_order_release);
     }
     ring(stop_asked);
-    int cancellable; // else a cancel of this thread would leave it for ever half stopped
+    int cancellable; // a pthread_cancel of this thread would leave the watchdog half stopped for ever
     pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancellable);
-    pthread_join(thread, nullptr); // without the mutex: what it reports may fork
+    pthread_join(thread, nullptr); // without the mutex: its report may fork
     pthread_setcancelstate(cancellable, nullptr);
     MutexHeld held(mutex);
     life = Life::none;
@@ -313,7 +316,7 @@ void watchdog_let_go() { pthread_mutex_unlock(&mutex); }
 
 void watchdog_forked() {
     life = Life::none;
-    stop_asked.store(1, std::memory_order_relaxed); // if its report has forked, that is all that it does
+    stop_asked.store(1, std::memory_order_relaxed); // if its report has forked, the thread in the child ends
     answer.store(nobody_asked, std::memory_order_relaxed);
     asked_cord.store(nullptr, std::memory_order_relaxed);
     end_signal();

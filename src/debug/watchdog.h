@@ -1,20 +1,22 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// The watchdog, if the program asks for one: a thread that looks at all cords from time to time, and tells of a fiber
-// that keeps its thread for too long.
+// The watchdog, if the program starts one (fiber_watchdog_start): a thread that looks at all cords at intervals, and
+// reports a fiber that keeps its thread for too long.
 //
-// It only looks. Every switch is counted down in Cord::sched.budget anyway, every poll in Cord::counters.polls; where
-// neither these nor the fiber change from one look to the next, there has been no switch between. So fibers pay nothing
-// for it.
+// It only reads. Cords count each switch in Cord::sched.budget and each poll in Cord::counters.polls anyway. If neither
+// these nor the current fiber have changed between two looks, there was no switch. So the watchdog costs fibers
+// nothing.
 #pragma once
 
 #include "fiberrt.h"
 
 namespace fiberrt {
 
-int watchdog_start(const fiber_watchdog_t& what); // 0, or as fiber_watchdog_start
+// Start and stop the watchdog, with the results of fiber_watchdog_start and fiber_watchdog_stop.
+int watchdog_start(const fiber_watchdog_t& what);
 int watchdog_stop();
 
-// Around a fork; and in the child, which has none.
+// For fork: between hold and let_go, no thread starts or stops the watchdog. watchdog_forked is for the child, which
+// has no watchdog.
 void watchdog_hold();
 void watchdog_let_go();
 void watchdog_forked();

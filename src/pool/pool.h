@@ -52,7 +52,7 @@ struct Pool {
     void (*init)(void* arg, int worker); // each worker calls it first; null: none
     void* init_arg;
     // The most tasks that may have begun and not ended on one member; 0: any number. A member at its limit makes no
-    // taker. It counts as busy, not idle: no thread wakes it, and others steal its tasks. When one of its tasks ends,
+    // taker. It counts as busy, not idle: no thread wakes it, and others steal its tasks. When a task ends there,
     // that task's fiber takes the next. So the limit adds no step to the protocol. (A bound thread with own_only is
     // never idle, either.)
     uint32_t task_limit;
