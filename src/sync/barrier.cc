@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// Barriers.
+// Barriers: waiting for a round to be complete.
 //
-// A waiter's `item` points to a flag of its call: whether a complete round has counted its arrival. The last caller of a
-// round sets the flags of all waiters under the list's lock. A waiter whose wait is stopped by its own thread at that
-// moment is still in the list: its flag makes the stopped call succeed, so that a round never has fewer members than the
-// barrier counts.
+// A waiter's `item` points to a flag in its call: whether a complete round has counted the waiter. The last caller of a
+// round sets the flags of all waiters under the list's lock. A waiter whose wait is being stopped by its own thread is
+// still in the list then: the flag makes that call succeed, so a round never has too few members.
 #include "sync/barrier.h"
 
 #include "core/cancel.h"
@@ -16,14 +15,14 @@ namespace {
 
 bool& is_counted(Waiter* waiter) { return *static_cast<bool*>(waiter->item); }
 
-// A wait has ended early: its arrival is taken back, unless a round has counted it.
+// A wait has ended early: subtracts the waiter from this round, unless a complete round has counted it.
 void barrier_left(Waiters& list, Completions&) { // coverage: race
     auto& barrier = static_cast<Barrier&>(list);
     if (!barrier.counted) {
         barrier.arrived--;
         return;
     }
-    barrier.arrived = barrier.counted = 0; // which of the two has left, the list tells
+    barrier.arrived = barrier.counted = 0; // count again: this function does not know the waiter that has left
     for (Waiter* waiter = list.any(); waiter; waiter = list.following(waiter)) {
         ++(is_counted(waiter) ? barrier.counted : barrier.arrived);
     }
@@ -31,7 +30,7 @@ void barrier_left(Waiters& list, Completions&) { // coverage: race
 
 constexpr WaiterKind barrier_waiter = {"at a barrier", barrier_left, nullptr};
 
-// The last has arrived. The list is locked.
+// Completes a round, because its last caller has arrived. The list is locked.
 void complete_round(Barrier& barrier, Completions& done) {
     for (Waiter* waiter = barrier.any(); waiter; waiter = barrier.following(waiter)) is_counted(waiter) = true;
     done.take_all(barrier, 0);
@@ -48,7 +47,7 @@ int barrier_wait(Barrier& barrier, Caller caller, int64_t timeout_ns) {
         Completions done; // after the lock
         barrier.enter();
         if (barrier.empty())
-            barrier.arrived = barrier.counted = 0; // in the child of a fork, those who had arrived wait in the parent
+            barrier.arrived = barrier.counted = 0; // after a fork: the callers that had arrived wait in the parent
         last = barrier.arrived + 1 == barrier.count;
         if (last) {
             complete_round(barrier, done);
@@ -59,7 +58,7 @@ int barrier_wait(Barrier& barrier, Caller caller, int64_t timeout_ns) {
             if (result == 0 || !counted) return result;
             // coverage: race
             if (result == -EINTR) interrupt_given_back(*caller.cord, caller.fiber);
-            return 0; // a cancel or the deadline of a scope ends the next call
+            return 0; // a cancel or the deadline of a scope ends the next call instead
         }
         barrier.leave();
     }

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// A barrier: its waiters go on together once as many callers as it counts have arrived.
+// A barrier: callers wait until a given number of them have arrived, then all continue. That is one round; the next
+// begins at once.
 #pragma once
 
 #include "sync/waiting.h"
@@ -7,12 +8,14 @@
 namespace fiberrt {
 
 struct Barrier : Waiters {
-    int64_t count = 0;   // how many callers make a round; 0: it was not initialised
-    int64_t arrived = 0; // in this round: waiters that have not been counted into a complete one
-    int64_t counted = 0; // waiters that have been, and are still in the list: their waits were stopped at that moment
+    int64_t count = 0;   // the number of callers of a round; 0: the barrier was not initialised
+    int64_t arrived = 0; // waiters of this round
+    int64_t counted =
+        0; // waiters of a complete round that are still in the list, because their waits are being stopped
 };
 
-// 1: the caller was the last to arrive; 0; -EINVAL the barrier was not initialised; why the wait ended early.
+// Waits until the round is complete. 1: the caller was the last to arrive; 0; -EINVAL: the barrier was not initialised;
+// or why the wait ended early.
 int barrier_wait(Barrier& barrier, Caller caller, int64_t timeout_ns);
 
 } // namespace fiberrt

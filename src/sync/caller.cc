@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// Callers that have to be given a cord before they can wait.
+// Prepares a caller for a wait: its thread may need a cord.
 // fuzz: waiting 15 %
 #include "sync/caller.h"
 
@@ -9,11 +9,11 @@ namespace fiberrt {
 
 int Caller::prepare_slowly() {
     if (!cord) {
-        process_begin(); // if there is no memory for it, there is no simulation, and the thread can wait all the same
+        process_begin(); // if this fails for lack of memory, there is no simulation, and the thread can wait as it is
         if (!environment) return 0;
         if (!environment->admits()) return -ENOTSUP;
     }
-    cord = cord_here(); // a foreign loop's, or in a simulation one that is needed for time to pass
+    cord = cord_here(); // a foreign loop's cord; or in a simulation a new one, because time passes only for cords
     if (!cord) return no_cord();
     fiber = cord->sched.current;
     return 0;

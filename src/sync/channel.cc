@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// Channels.
-// fuzz: waiting 65 %
+// Channels: sending, receiving, and the table of all channels. fuzz: waiting 65 %
 #include "sync/channel.h"
 
 #include "base/keep_errno.h"
@@ -29,7 +28,8 @@ namespace {
 constinit pthread_mutex_t free_channels_mutex = PTHREAD_MUTEX_INITIALIZER;
 constinit FreeSlots<Channel> free_channels;
 
-// A channel whose record may be another's at any time, locked while it is the one that is meant.
+// Locks a channel and checks that the record still belongs to this handle; another channel may get it at any time
+// before.
 class Use : public Changing {
 public:
     Use(Channel& channel, uint64_t id) : Changing(channel), error(channel.is(id) ? 0 : -ESRCH) {}
@@ -48,7 +48,7 @@ void Channel::copy(void* to, const void* from) const {
 
 void Channel::append(const void* item) { copy(place(item_count++), item); }
 
-// foremost: of those that are not decided.
+// Takes the first waiter that sends, or receives. foremost: the first waiter that is not decided.
 Waiter* Channel::take_from(Waiter* foremost, bool send) {
     Waiter* next;
     for (Waiter* waiter = foremost; waiter; waiter = next) {
@@ -56,7 +56,7 @@ Waiter* Channel::take_from(Waiter* foremost, bool send) {
         if (waiter->kind == &kind(send)) {
             if (take(waiter)) return waiter;
         } else if (waiter->wait != foremost->wait && !waiter->wait->is_decided()) {
-            return nullptr; // only one select may wait as both at once: all are of the other kind
+            return nullptr; // only a select waits as both kinds: so all others are of the other kind, too
         }
     }
     return nullptr;
@@ -104,7 +104,7 @@ Channel::Tried Channel::try_receive(void* item) {
     return {0, sender};
 }
 
-// An item that a receiver was given, which never runs again, is the first of all again.
+// Gives back the item of a receiver that never runs again: to the next receiver, or as the next item to be received.
 void Channel::give_back(SyncWait& wait) { // coverage: race
     Waiter& waiter = *wait.winner;
     Channel* channel;

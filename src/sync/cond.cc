@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// Condition variables.
+// Condition variables: waiting and signalling.
 // fuzz: waiting 80 %
 #include "sync/cond.h"
 
@@ -10,15 +10,15 @@ namespace fiberrt {
 
 namespace {
 
-// A broadcast leaves nothing to pass on.
+// Passes a signal on to the next waiter. A broadcast has woken all waiters, so it need not be passed on.
 void signal_unwanted(SyncWait& wait) {
     if (wait.winner->number) cond_signal(static_cast<Cond&>(*wait.winner->list));
 }
 
 constexpr WaiterKind to_be_signalled = {"for a condition", nullptr, signal_unwanted};
 
-// The wait does not begin. If other fibers get a turn, the mutex is unlocked meanwhile: the fiber that would end the
-// caller's wait may have to lock it first.
+// Returns why the wait does not begin. If other fibers run meanwhile, the mutex is unlocked for that time: the fiber
+// that the caller waits for may need to lock it.
 int refuse(Mutex& mutex, Caller caller) {
     if (noswitch_refuses(caller.fiber)) return -EPERM;
     if (caller.turn_is_due()) { // before the interrupt is consumed, as in attend()
@@ -33,20 +33,20 @@ int refuse(Mutex& mutex, Caller caller) {
 
 int cond_wait(Cond& cond, Mutex& mutex, Caller caller, int64_t timeout_ns) {
     if (!mutex.held_by(caller.identity())) return -EPERM;
-    if (int error = caller.prepare()) return error; // which may bring a cancel
+    if (int error = caller.prepare()) return error; // a cancel may arrive in prepare()
     if (caller.fiber && caller.fiber->sched.attention) return refuse(mutex, caller);
     int64_t deadline = caller.deadline(timeout_ns);
     OneWait one(to_be_signalled);
     cond.enter();
-    one.join(cond, caller.cord); // before the mutex is left: so a signal that is given under it comes after
+    one.join(cond, caller.cord); // before the mutex is unlocked, so a signal given under the mutex finds the waiter
     cond.leave();
     mutex_unlock(mutex, caller);
     int result = int(one.wait.park(deadline));
-    bool may_pass_on = !result && caller.cord; // the signal, if the thread ends before the mutex is locked
+    bool may_pass_on = !result && caller.cord; // passes the signal on if the thread ends before it has locked the mutex
     if (may_pass_on) caller.cord->shared.woken.push_back(&one.wait);
     int locked = mutex_lock(mutex, caller, FIBER_FOREVER, false);
     if (may_pass_on) caller.cord->shared.woken.remove(&one.wait);
-    return locked ? locked : result; // -EOWNERDEAD, or -EDEADLK where the wait could never end
+    return locked ? locked : result; // locked: -EOWNERDEAD, or -EDEADLK if the wait could never end
 }
 
 void cond_signal(Cond& cond) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// A condition variable: a list of waiters, which hold a mutex before and after their waits.
+// A condition variable: a list of waiters, which hold a mutex before and after the wait.
 #pragma once
 
 #include "sync/mutex.h"
@@ -8,7 +8,8 @@ namespace fiberrt {
 
 struct Cond : Waiters {};
 
-// A signal that has reached a waiter counts, whatever else happens before the waiter runs again.
+// Unlocks the mutex, waits, and locks it again. 0; -EOWNERDEAD: from the lock; or why the wait ended early. Once a
+// signal has reached the waiter, the wait succeeds, even if a cancel comes before the waiter runs.
 int cond_wait(Cond& cond, Mutex& mutex, Caller caller, int64_t timeout_ns);
 void cond_signal(Cond& cond);
 void cond_broadcast(Cond& cond);

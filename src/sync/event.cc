@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// Events.
+// Events: waiting for one and setting one.
 // fuzz: waiting 75 %
 #include "sync/event.h"
 
@@ -11,7 +11,7 @@ namespace {
 
 void event_unwanted(SyncWait& wait) {
     auto& event = static_cast<Event&>(*wait.winner->list);
-    if (wait.winner->number) event_set(event); // else it was a manual one's, which gives nothing away
+    if (wait.winner->number) event_set(event); // else the event is manual, and still set
 }
 
 } // namespace

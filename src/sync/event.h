@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// An event: set or not. One that resets itself is set for one waiter; a manual one stays set for all until it is reset.
+// An event: set or not. Setting an automatic event releases one waiter; a manual event stays set for all until it is
+// reset.
 // fuzz: waiting 95 %
 #pragma once
 
@@ -11,7 +12,7 @@ struct Event : Waiters {
     bool manual = false;
     bool is_set = false;
 
-    // What a waiter's number is: whether it is given to one alone.
+    // The number of the event's waiters: whether a set is given to only one of them.
     uint64_t alone() const { return !manual; }
     bool try_take() { // under the lock
         if (!is_set) return false;
@@ -20,8 +21,8 @@ struct Event : Waiters {
     }
 };
 
-int event_wait(Event& event, Caller caller, int64_t timeout_ns);
+int event_wait(Event& event, Caller caller, int64_t timeout_ns); // 0, or why the wait ended early
 void event_set(Event& event);
-extern const WaiterKind event_waiter;
+extern const WaiterKind event_waiter; // for select
 
 } // namespace fiberrt

@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// fork: in the child nobody waits for anything any more, what the fibers of its thread were given and have not come to is
-// passed on, and what they hold has lost its holder.
+// Repairs the primitives in the child of a fork, where only the forking fiber continues: empties the lists of waiters,
+// passes on the permits, items and signals that other fibers of the thread were given and have not taken, and orphans
+// the mutexes that these fibers hold.
 //
-// Lists that other threads could be changing are not looked at. Whoever is the first to take such a list in the child
-// empties it (Waiters::enter), and whoever wants a mutex sees by its word whether its holder is no more (inherit() in
-// mutex.cc): from the fork on identities are others, but for what the forking thread holds.
+// Lists that another thread may have been changing are not touched. The first caller that locks such a list in the
+// child empties it (Waiters::enter). The first caller that locks a mutex sees by its word whether the holder exists in
+// this process (inherit() in mutex.cc): the fork changes the stamp of identities, and the mutexes of the forking thread
+// get the new stamp.
 #include "sync/fork.h"
 
 #include "sync/channel.h"
@@ -21,7 +23,8 @@ void each_fiber_of(const Cord& cord, Visit visit) {
     });
 }
 
-// Without other threads the locks know of no stamps: see Waiters::enter. But then the lists are whole.
+// Empties the lists of a process without other threads: Waiters::enter would not do it, as there are no stamps then. No
+// list was being changed.
 void empty_lists(const Cord& cord) { // coverage: forked
     each_fiber_of(cord, [](Fiber* fiber) {
         if (fiber->sched.state != State::waiting || fiber->wait->stop != SyncWait::stop_early) return;
@@ -32,9 +35,10 @@ void empty_lists(const Cord& cord) { // coverage: forked
     });
 }
 
+// Passes on the permits, items and signals that fibers of the cord were given.
 void pass_on(Cord& cord) { // coverage: forked
     while (SharedWait* shared = cord.shared.woken.pop_front()) {
-        if (shared->unwanted != SyncWait::pass_on) continue; // a function that was offloaded: it is the parent's
+        if (shared->unwanted != SyncWait::pass_on) continue; // an offloaded function: it belongs to the parent
         auto& wait = *static_cast<SyncWait*>(shared);
         for (uint32_t i = 0; i < wait.count; i++) {
             if (&wait.waiters[i] != wait.winner) wait.waiters[i].list = nullptr;

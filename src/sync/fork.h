@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// What this layer does around a fork.
+// The part of fork() for this layer; src/fork calls it.
 #pragma once
 
 #include "core/fork_part.h"

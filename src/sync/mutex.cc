@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// The mutex's slower half: contention, and locks whose holders have died.
+// The slow paths of the mutex: contention, and mutexes whose holders have died.
 // fuzz: waiting 80 %
 #include "sync/mutex.h"
 
@@ -16,14 +16,14 @@ namespace {
 
 constexpr int64_t overtaken_most_ns = 1'000'000;
 
-// Under the lock, as all here.
+// Clears the flag contended if there is no waiter. Under the lock, like all functions up to `inherit`.
 void contended_update(Mutex& mutex) {
     if (mutex.empty() && !mutex.somebody_is_woken()) mutex.word.fetch_and(~Mutex::contended, std::memory_order_relaxed);
 }
 
 void waiter_left(Waiters& list, Completions&) { contended_update(static_cast<Mutex&>(list)); }
 
-// The lock is free, and the word says contended: the first waiter is to come.
+// Wakes the first waiter, unless one is woken already. The mutex is free, and its word has the flag contended.
 void wake_next(Mutex& mutex, Completions& done) {
     if (mutex.somebody_is_woken()) return;
     if (Waiter* next = mutex.take_first()) {
@@ -31,7 +31,7 @@ void wake_next(Mutex& mutex, Completions& done) {
         mutex.woken_since = next->since;
         mutex.woken_is_heir = false;
         done.add(next, 0);
-    } // else the word may say contended in vain: the next unlock mends it, and is the last to touch the mutex
+    } // else the flag contended may be set without a waiter: the next unlock clears it before it unlocks
 }
 
 void give_to(Mutex& mutex, uintptr_t identity) {
@@ -39,12 +39,12 @@ void give_to(Mutex& mutex, uintptr_t identity) {
     mutex.word.store(identity | (mutex.empty() ? 0 : Mutex::contended), std::memory_order_release);
 }
 
-// The holder leaves the mutex.
+// Unlocks the mutex for the holder: wakes a waiter, or gives it the lock if it has waited too long.
 void release(Mutex& mutex, Completions& done) {
     Waiter* next = mutex.somebody_is_woken() ? nullptr : mutex.first();
     int64_t since = mutex.somebody_is_woken() ? mutex.woken_since : next ? next->since : INT64_MAX;
     bool starved = since != INT64_MAX && clock_now() - since > overtaken_most_ns;
-    if (starved && mutex.somebody_is_woken()) { // it finds the lock its own when it comes
+    if (starved && mutex.somebody_is_woken()) { // when it tries, it finds that it holds the lock
         uintptr_t identity = mutex.woken;
         mutex.woken = 0;
         give_to(mutex, identity);
@@ -58,7 +58,7 @@ void release(Mutex& mutex, Completions& done) {
     }
 }
 
-// The thread of a fiber that was woken, or given the lock, ends.
+// The thread of a fiber that was woken or given the lock has ended: wakes another waiter.
 void lock_unwanted(SyncWait& wait) {
     auto& mutex = static_cast<Mutex&>(*wait.winner->list);
     uintptr_t identity = wait.winner->number;
@@ -71,7 +71,7 @@ void lock_unwanted(SyncWait& wait) {
     }
 }
 
-// Its holder has died, and the mutex is in no list of held ones.
+// mutex_orphan(), under the lock.
 void orphan_locked(Mutex& mutex, Completions& done) {
     for (Waiter* waiter = mutex.first(); waiter; waiter = mutex.following(waiter)) waiter->heir = true;
     if (mutex.somebody_is_woken()) mutex.woken_is_heir = true;
@@ -81,33 +81,33 @@ void orphan_locked(Mutex& mutex, Completions& done) {
     contended_update(mutex);
 }
 
-// Its holder was another thread's, of the process that this one was forked from: what the forking thread's own fibers
-// held has been seen to.
+// Orphans the mutex if its holder was in another thread of the process that this one was forked from. The mutexes of
+// the forking thread's own fibers were handled in the fork.
 void orphan_if_lost(Mutex& mutex, Completions& done) {
     uintptr_t word = mutex.word.load(std::memory_order_relaxed);
     if (!Mutex::holder(word) || is_of_this_process(word)) return;
-    mutex.prev = mutex.next = nullptr; // the list that it was in is no more
+    mutex.prev = mutex.next = nullptr; // the list that it was in does not exist in this process
     orphan_locked(mutex, done);
 }
 
-// Of a holder that is not of this process. What the word is now.
+// Handles a word whose holder is not in this process. Returns the new word.
 [[gnu::noinline, gnu::cold]] uintptr_t inherit(Mutex& mutex) {
     Changing changing(mutex);
     orphan_if_lost(mutex, changing);
     return mutex.word.load(std::memory_order_relaxed);
 }
 
-// As Mutex::change, and stores the word in `from` if it is another.
+// Like Mutex::change for a lock, but may fail spuriously; on failure it stores the present word in `from`.
 bool swap(Mutex& mutex, uintptr_t& from, uintptr_t to) {
     return mutex.word.compare_exchange_weak(from, to, std::memory_order_acquire, std::memory_order_relaxed);
 }
 
 enum class Taken { no, yes, by_heir };
 
-// word: what was there before.
+// How the lock was taken. word: the one before.
 Taken taken(uintptr_t word) { return word & Mutex::holder_died ? Taken::by_heir : Taken::yes; }
 
-// Takes the lock if it is free; else makes sure that the word says contended.
+// Takes the lock if it is free, else sets the flag contended.
 Taken take_or_contend(Mutex& mutex, uintptr_t identity) {
     uintptr_t word = mutex.word.load(std::memory_order_relaxed);
     for (;;) {
@@ -120,7 +120,7 @@ Taken take_or_contend(Mutex& mutex, uintptr_t identity) {
     }
 }
 
-// The next round of a waiter that was woken. *heir: a holder has died since then.
+// The try of a waiter that was woken. Sets *heir if a holder has died since.
 Taken come(Mutex& mutex, uintptr_t identity, bool* heir) {
     bool given = Mutex::holder(mutex.word.load(std::memory_order_acquire)) == identity;
     if (mutex.woken_is_heir) *heir = true;
@@ -130,7 +130,7 @@ Taken come(Mutex& mutex, uintptr_t identity, bool* heir) {
     return take_or_contend(mutex, identity);
 }
 
-// Takes it without a wait, if it is free.
+// Takes the lock without a wait, if it is free.
 Taken take(Mutex& mutex, Caller caller) {
     uintptr_t identity = caller.identity();
     uintptr_t word = mutex.word.load(std::memory_order_relaxed);
@@ -140,7 +140,8 @@ Taken take(Mutex& mutex, Caller caller) {
         uintptr_t mine = identity | (word & Mutex::contended);
         if (!swap(mutex, word, mine)) continue;
         if (word & Mutex::holder_died) {
-            // Waits until the thread that set the flag has left: the mutex may be gone once it is unlocked.
+            // The thread that set the flag may still hold the list's lock. Waits until it has released that, because
+            // the caller may free the mutex after it has unlocked it.
             mutex.enter();
             mutex.leave();
         }
@@ -150,7 +151,7 @@ Taken take(Mutex& mutex, Caller caller) {
     return Taken::no;
 }
 
-// The time is over; but the lock may be free for a waiter that was woken and whose cord is busy.
+// Tries once more after the timeout: a waiter that was woken while its cord was busy may still get a free lock.
 int last_try(Mutex& mutex, Caller caller, bool heir) {
     Taken taken = take(mutex, caller);
     if (taken == Taken::no) return -ETIMEDOUT;
@@ -159,7 +160,8 @@ int last_try(Mutex& mutex, Caller caller, bool heir) {
 
 constexpr WaiterKind locker = {"for a lock", waiter_left, lock_unwanted};
 
-// A lock that has to wait, in rounds: each tries it, and waits if that fails, as others may be faster.
+// The operation of a lock that must wait, for perform(). In rounds: each tries the lock, and waits if it is held, since
+// newcomers may be faster.
 class Locking {
 public:
     static constexpr bool waits_once = false;
@@ -168,7 +170,7 @@ public:
     Locking(const Locking&) = delete;
     Locking& operator=(const Locking&) = delete;
 
-    // 0 or -EOWNERDEAD: it has been taken; must_wait; or why it may not wait.
+    // Begins a round. 0 or -EOWNERDEAD: the lock has been taken; must_wait; or why it may not wait.
     int begin() {
         mutex_.enter();
         uintptr_t identity = caller_.identity();
@@ -210,11 +212,11 @@ private:
     bool woken_ = false;
     int64_t since_ = 0;
     union {
-        OneWait one_; // of the present round
+        OneWait one_; // made anew in each round
     };
 };
 
-// Apart from the locks that need not wait, which would take longer with this on their stacks.
+// Not inlined: locks that need not wait would take longer with a Locking on their stacks.
 [[gnu::noinline]] int lock_slowly(Mutex& mutex, Caller caller, bool stoppable, int64_t deadline) {
     return int(perform<Locking>(caller.cord, deadline, &mutex, caller, stoppable));
 }
@@ -249,7 +251,7 @@ void mutex_unlock_slowly(Mutex& mutex, uintptr_t identity) {
     do {
         Changing changing(mutex);
         if (!mutex.empty() || mutex.somebody_is_woken()) return release(mutex, changing);
-        contended_update(mutex); // the waiters have given up
+        contended_update(mutex); // all waiters have given up
     } while (!mutex.change(identity, 0));
 }
 

@@ -1,27 +1,28 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// A mutex of fibers and threads.
+// A mutex for fibers and threads. The public mutex, once.h and cond.h use it.
 //
-// Its word is 0, or its holder, with two flags: `contended` while there are waiters, which unlock must look after;
-// `holder_died` between the death of a holder and the next lock. Lock and unlock without contention are one
+// Its word is 0 or the holder's identity, with two flags: `contended` while there are waiters, so that unlock takes the
+// slow path; `holder_died` between the death of a holder and the next lock. Lock and unlock without contention are one
 // compare-and-swap each.
 //
-// Unlock wakes the first waiter, which then competes with newcomers: a newcomer that runs already need not wait for
-// it. One is woken at a time; if it loses it is the first again. Once it has waited for more than a millisecond, unlock
-// gives the lock to it instead, also if it was woken and has not come yet.
+// Unlock wakes the first waiter, which then competes with newcomers: a newcomer that is running need not wait for the
+// woken one. At most one waiter is woken at a time; if it loses, it becomes the first in the list again. Once the
+// waiter has waited for more than a millisecond, unlock gives the lock to it directly, even if it was woken and has not
+// run yet.
 //
 //   word        holder          waiters       woken
 //   0           none            none          none      lock: one compare-and-swap
-//   A           A               none          none      unlock: the same
+//   A           A               none          none      unlock: one compare-and-swap
 //   A|contended A               W, X          none      unlock: word = contended, woken = W
-//   contended   none            X             W         the first to come takes it: W or a newcomer
-//   B|contended B               X             W         W comes: first in the list again; or unlock: word = W|contended
-//   ?|contended any or none     none          none      all have given up: the next unlock takes the flag away, before it
+//   contended   none            X             W         W or a newcomer takes it, the first that tries
+//   B|contended B               X             W         W tries: first in the list again; or unlock: word = W|contended
+//   ?|contended any or none     none          none      all have given up: the next unlock clears the flag before it
 //                                                       unlocks, so that the next holder may free the mutex
 //
-// A fiber that ends, or never runs again as its thread ends, leaves the mutexes that it holds: the next lock returns
-// -EOWNERDEAD. In the child of a fork the same goes for all fibers except the one that forked. The mutexes of the other
-// fibers of its thread are in that thread's list; a mutex that another thread held is recognised by the first lock, since
-// the word tells the process of its holder.
+// If a fiber ends, or never runs again because its thread ends, the mutexes that it holds become available: the next
+// lock returns -EOWNERDEAD. So it is in the child of a fork with the mutexes of all fibers except the one that forked.
+// The mutexes of the other fibers of the forking thread are in that thread's list. A mutex that another thread held is
+// found by the first lock, because the identity in the word shows that its holder is not in this process.
 // fuzz: waiting 90 %
 #pragma once
 
@@ -29,7 +30,7 @@
 
 namespace fiberrt {
 
-// What a thread holds: in a list of its cord, or, of a thread without one, of the thread. Only the holder's thread
+// A place in the list of held mutexes, which each cord has, and each thread without a cord. Only the holder's thread
 // touches the links and the list.
 struct HeldLock : Link {};
 
@@ -39,42 +40,46 @@ struct Mutex : Waiters, HeldLock {
     static constexpr uintptr_t flags = 3;
 
     std::atomic<uintptr_t> word{0};
-    Cord* home = nullptr;       // while it is held: in whose list it is; null: the thread's
-    uintptr_t woken = 0;        // the waiter that was woken to compete and has not come yet,
-    int64_t woken_since = 0;    // since when that has waited,
-    bool woken_is_heir = false; // and whether a holder has died since it was woken
+    Cord* home = nullptr;       // while it is held: the cord whose list it is in; null: the thread's list
+    uintptr_t woken = 0;        // the waiter that was woken to compete and has not tried yet
+    int64_t woken_since = 0;    // since when the woken waiter has waited
+    bool woken_is_heir = false; // a holder has died since it was woken
 
     static uintptr_t holder(uintptr_t word) { return word & ~flags; }
-    bool somebody_is_woken() const { return woken && is_of_this_process(woken); } // else it is no more
+    bool somebody_is_woken() const { return woken && is_of_this_process(woken); } // false: it is in a fork's parent
     bool held_by(uintptr_t identity) const { return holder(word.load(std::memory_order_relaxed)) == identity; }
 
-    // Compare-and-swap; without the bus lock while the process has one thread. A lock acquires, an unlock releases: a
-    // holder sees what the one before did.
+    // Compare-and-swap; without the bus lock while the process has one thread. Acquire for lock and release for unlock:
+    // a holder sees the writes of the previous holder.
     inline bool change(uintptr_t from, uintptr_t to);
 
-    // For the holder, which has just got it, or is about to leave it.
+    // Add the mutex to the list of held ones, and remove it. The holder calls hold() when it has just got the mutex,
+    // and unhold() before it unlocks.
     inline void hold(Cord* cord, Fiber* fiber);
     inline void unhold(Fiber* fiber);
     void hold_by_thread();
     void unhold_by_thread();
 };
 
-// The holder has died, and the mutex is in no list of held ones: the next lock returns -EOWNERDEAD.
+// Makes the next lock return -EOWNERDEAD. The holder has died, and the mutex is in no list of held ones.
 void mutex_orphan(Mutex& mutex);
 
-// The fiber, or all of the cord if it is null, leaves the mutexes that it holds.
+// Orphans the mutexes that a fiber holds, or if holder is null, that any fiber of the cord holds.
 void mutex_holder_ended(Cord& cord, Fiber* holder);
 
-// Both in the child of a fork, for the forking thread alone: the mutexes of its fibers are held in this process, and so
-// are those that the thread itself holds. lost: the main flow is lost, and leaves its mutexes.
+// For the forking thread in the child of a fork: give the mutexes that its fibers hold, and those that the thread
+// itself holds, the identities of this process. lost: the main flow does not exist in the child, so the thread's
+// mutexes are orphaned.
 void mutexes_of_cord_forked(Cord& cord);
 void mutexes_of_thread_forked(bool lost);
 
-// 0; -EOWNERDEAD, and it is held; -EDEADLK; -EPERM in a no-switch section. stoppable: also what ends a wait early.
+// Locks the mutex. 0; -EOWNERDEAD: it is held, and its last holder died; -EDEADLK: the caller holds it; -EPERM in a
+// no-switch section. stoppable: also the reasons that end a wait early.
 int mutex_lock(Mutex& mutex, Caller caller, int64_t timeout_ns, bool stoppable);
 int mutex_trylock(Mutex& mutex, Caller caller); // 0, -EOWNERDEAD, -EBUSY
 bool mutex_is_busy(Mutex& mutex);               // it has a holder or a waiter
-// By its holder, when it is no longer in the list of what that holds.
+
+// Unlocks a mutex whose word has the flag contended. The holder has called unhold().
 void mutex_unlock_slowly(Mutex& mutex, uintptr_t identity);
 
 inline void Mutex::hold(Cord* cord, Fiber* fiber) {
@@ -106,7 +111,7 @@ inline int mutex_unlock(Mutex& mutex, Caller caller) {
     uintptr_t identity = caller.identity();
     if (!mutex.held_by(identity)) return -EPERM;
     mutex.unhold(caller.fiber);
-    // Nothing of the mutex is touched after this.
+    // The mutex must not be touched after this: its next holder may free it.
     if (!mutex.change(identity, 0)) [[unlikely]]
         mutex_unlock_slowly(mutex, identity);
     return 0;

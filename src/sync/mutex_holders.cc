@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// Which mutexes a cord and a thread without a cord hold, and what becomes of these when a holder ends or forks.
+// The lists of mutexes that a cord, or a thread without a cord, holds: orphans them when the holder ends, and keeps or
+// orphans them in the child of a fork.
 // fuzz: waiting 20 %
 #include "sync/mutex.h"
 
@@ -13,7 +14,7 @@ namespace fiberrt {
 
 namespace {
 
-pthread_key_t held_key; // of threads without a cord: the first of the locks that they hold
+pthread_key_t held_key; // for threads without a cord: the first of the mutexes that the thread holds
 constinit TryOnce held_key_made;
 
 using ThreadHeld = ShortList<HeldLock>;
@@ -35,7 +36,8 @@ void Mutex::hold_by_thread() {
     if (!have_held_key()) return;
     auto held = std::bit_cast<ThreadHeld>(pthread_getspecific(held_key));
     held.push_back(this);
-    if (pthread_setspecific(held_key, std::bit_cast<void*>(held)) != 0) held.remove(this); // its end goes unnoticed
+    // If it fails, the thread's end will not be noticed.
+    if (pthread_setspecific(held_key, std::bit_cast<void*>(held)) != 0) held.remove(this);
 }
 
 void Mutex::unhold_by_thread() {
@@ -43,14 +45,14 @@ void Mutex::unhold_by_thread() {
     KeepErrno keep;
     auto held = std::bit_cast<ThreadHeld>(pthread_getspecific(held_key));
     held.remove(this);
-    pthread_setspecific(held_key, std::bit_cast<void*>(held)); // there is memory for it
+    pthread_setspecific(held_key, std::bit_cast<void*>(held)); // cannot fail: hold_by_thread() has set this key
 }
 
 namespace {
 
-// The holders, which have forked, have another identity from here on. No other thread can change the words.
+// Stores the holders' new identities in the words after a fork. There is no other thread that could change the words.
 void hold_here(ShortList<HeldLock>& held) {
-    if (!identity_stamp) return; // it is the same
+    if (!identity_stamp) return; // identities have not changed
     constexpr uintptr_t lasting = (uintptr_t(1) << identity_stamp_shift) - 1;
     for (HeldLock* lock = held.front(); lock; lock = held.after(lock)) {
         auto& mutex = *static_cast<Mutex*>(lock);

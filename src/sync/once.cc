@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// Functions that are called once.
+// Calls a function once: the mutex makes later callers wait for the first.
 // fuzz: waiting 95 %
 #include "sync/once.h"
 
@@ -7,7 +7,7 @@ namespace fiberrt {
 
 int once_run(Once& once, Caller caller, int (*fn)(void*), void* arg) {
     int error = mutex_lock(once.mutex, caller, FIBER_FOREVER, true);
-    if (error && error != -EOWNERDEAD) return error; // a holder that died has not finished the call
+    if (error && error != -EOWNERDEAD) return error; // -EOWNERDEAD: a holder died before the call was finished
     int result = 0;
     if (!once.is_done()) {
         result = fn(arg);

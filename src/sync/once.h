@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// A function that is called once: a mutex around the call, and whether it has succeeded.
+// A function that is called once: a flag that a call has succeeded, and a mutex that is held during a call.
 // fuzz: waiting 95 %
 #pragma once
 
@@ -11,7 +11,7 @@ struct Once {
     std::atomic<uint32_t> done{0};
     Mutex mutex; // the caller that runs the function holds it
 
-    // Acquire: what was done is seen. Pairs with run().
+    // Acquire: the caller sees the writes of the function. Pairs with once_run().
     bool is_done() const {
         bool is_done = done.load(std::memory_order_acquire);
         if (is_done) hooks::taken(&done);
@@ -19,7 +19,8 @@ struct Once {
     }
 };
 
-// Returns what fn returned; if that is not 0, the next caller runs fn again.
+// Calls fn unless a call has succeeded already; waits while another caller runs its fn. Returns the result of fn, 0 if
+// it was not called, or an error of the wait. If fn returns another number than 0, the next caller calls its fn.
 int once_run(Once& once, Caller caller, int (*fn)(void*), void* arg);
 
 } // namespace fiberrt

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// Waits in the list of one primitive.
+// The wait in the list of one primitive.
 // fuzz: waiting 95 %
 #include "sync/one_wait.h"
 
@@ -9,7 +9,7 @@ namespace fiberrt {
 
 namespace {
 
-// A wait in one list, which is locked: joins and unlocks it at once, so that only the wait has to be in memory.
+// The operation of wait_in(). Its constructor joins the locked list and unlocks it, so that it need not store the list.
 class WaitInList {
 public:
     static constexpr bool waits_once = true;

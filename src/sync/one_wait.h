@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// How a call waits in the list of one primitive.
+// A wait in the list of one primitive. All calls that wait for a primitive use it, except select.
 // fuzz: waiting 95 %
 #pragma once
 
@@ -27,14 +27,15 @@ struct OneWait {
 
 // wait_in and give_turn are not inlined: calls that need not wait would take twice as long with a wait on their stacks.
 
-// Joins a list that is locked, unlocks it, and waits. Returns what the wait was completed with, or why it ended early; to
-// a stackless fiber also must_wait.
+// Joins a list that is locked, unlocks it, and waits. Returns the result that the wait was completed with, or why it
+// ended early; to a stackless fiber also must_wait.
 int wait_in(Waiters& list, const WaiterKind& kind, uint64_t number, void* item, Cord* home, int64_t deadline);
-// SyncWait::give_turn, for a call that did not have to wait.
+
+// Lets the other fibers run after a call that did not have to wait: see SyncWait::give_turn.
 void give_turn(Waiters& list, const WaiterKind& kind, uint64_t number, void* item = nullptr);
 
-// A call that waits unless try_now(), called under the lock, says that it need not: 0, or an error; -EAGAIN: it must.
-// Its result, what the wait was completed with, or why it ended early.
+// Runs a call of a primitive that may wait. try_now(), called under the lock, returns 0 or an error if the call need
+// not wait, -EAGAIN if it must. Returns the result of try_now() or of the wait, or why the wait ended early.
 template <class Try>
 int wait_unless(Waiters& list, Caller caller, int64_t timeout_ns, const WaiterKind& kind, uint64_t number,
                 Try try_now) {
@@ -46,7 +47,7 @@ int wait_unless(Waiters& list, Caller caller, int64_t timeout_ns, const WaiterKi
     list.leave();
     if (result == -EAGAIN) return -ETIMEDOUT;
     if (caller.turn_is_due()) [[unlikely]]
-        result ? turn_give(*this_cord) : give_turn(list, kind, number); // a caller that is refused has taken nothing
+        result ? turn_give(*this_cord) : give_turn(list, kind, number); // after an error it has taken nothing
     return result;
 }
 

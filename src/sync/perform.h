@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// Runs an operation that waits for a primitive. The operation is written once, in steps (stackless/steps.h says how): a
-// fiber with a stack, or a thread, parks between the steps here; a stackless fiber returns between them.
+// Runs an operation that waits for a primitive, for one_wait.cc and mutex.cc. The operation is written once, as steps
+// (see stackless/steps.h). For a fiber with a stack, or a thread, perform() parks between the steps; a stackless fiber
+// returns between them.
 // fuzz: waiting 60 %
 #pragma once
 
@@ -9,7 +10,7 @@
 
 namespace fiberrt {
 
-// home null: the calling thread has no cord. The operation's result; of a stackless fiber also must_wait.
+// Returns the operation's result; to a stackless fiber also must_wait. home null: the calling thread has no cord.
 template <class Operation, class... Arguments>
 [[gnu::always_inline]] inline int64_t perform(Cord* home, int64_t deadline, Arguments... arguments) {
     if (home && !home->sched.current->uses_stack()) [[unlikely]]

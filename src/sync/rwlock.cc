@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// Read-write locks.
+// Read-write locks: locking, unlocking, and serving the waiters.
 // fuzz: waiting 80 %
 #include "sync/rwlock.h"
 
@@ -30,7 +30,7 @@ void rwlock_unwanted(SyncWait& wait) {
 constexpr WaiterKind reader = {"for a lock", rwlock_left, rwlock_unwanted<false>};
 constexpr WaiterKind writer = {"for a lock", rwlock_left, rwlock_unwanted<true>};
 
-// Serves those whose turn it is.
+// Gives the lock to the waiters at the front that can have it.
 void rwlock_left(Waiters& list, Completions& done) {
     auto& rwlock = static_cast<RwLock&>(list);
     while (Waiter* waiter = rwlock.first()) {

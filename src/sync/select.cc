@@ -14,9 +14,9 @@ namespace fiberrt {
 
 namespace {
 
-constexpr uint32_t few = 8; // cases, for which no memory is taken
-constexpr int nobody = -1;
-thread_local uint32_t plain_turn; // of a thread without a cord; else Cord::sync.select_turn
+constexpr uint32_t few = 8;       // so many cases need no allocation
+constexpr int nobody = -1;        // no case
+thread_local uint32_t plain_turn; // for a thread without a cord; a cord has Cord::sync.select_turn
 
 int64_t try_one(Caller caller, fiber_case_t& what) {
     if (what.kind == FIBER_CASE_NONE) return not_yet;
@@ -37,7 +37,7 @@ int try_each(Caller caller, fiber_case_t* cases, uint32_t count, uint32_t begin)
     return nobody;
 }
 
-// The timer that comes before the timeout, or with it; the timeout becomes its own.
+// Finds the earliest timer that ends before or with the timeout, and sets the timeout to its time.
 int earliest_timer(const fiber_case_t* cases, uint32_t count, int64_t* timeout_ns) {
     int timer = nobody;
     for (uint32_t i = 0; i < count; i++) {
@@ -55,7 +55,7 @@ struct Memory {
     SelectLists::Entry* entries;
     Waiter* waiters;
     Watch* watches;
-    void* heap; // all of these; null: they are on the caller's stack
+    void* heap; // the allocation with all of these; null: they are on the caller's stack
 };
 
 struct Call {
@@ -74,7 +74,7 @@ int at_once(Caller caller, const fiber_case_t* cases, int had) {
     return had == nobody ? -ETIMEDOUT : had;
 }
 
-// None could be had at once.
+// Waits for all cases; none was possible at once.
 int wait_for_all(const Call& call, const Memory& memory) {
     const auto& [caller, cases, count, begin, most_ns, await_descriptor] = call;
     bool watched = false;
@@ -146,11 +146,12 @@ int wait_for_all(const Call& call, const Memory& memory) {
 int select_cases(Caller caller, fiber_case_t* cases, uint32_t count, int64_t timeout_ns,
                  void* (*await_descriptor)(void* fiber_case)) {
     uint32_t turn = caller.cord ? caller.cord->sync.select_turn++ : plain_turn++;
-    // Scattered evenly: else of selects that alternate each would begin with the same case for ever.
+    // The first case to try is scattered evenly. With a plain counter, each of two selects that alternate could begin
+    // with the same case for ever.
     uint32_t begin = uint32_t(uint64_t(turn * 0x9e3779b9) * count >> 32);
     int had = try_each(caller, cases, count, begin);
     if (had != nobody || timeout_ns == 0) return at_once(caller, cases, had);
-    if (int error = caller.refused()) return error; // of another cord's, which a try may have brought
+    if (int error = caller.refused()) return error; // a try may have received a cancel from another cord
     return (count <= few ? wait_for_few : wait_for_many)({caller, cases, count, begin, timeout_ns, await_descriptor});
 }
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// The cases of a select that are channels, events and semaphores.
+// The cases of a select that are channels, events and semaphores: tries them, and waits in their lists.
 // fuzz: waiting 95 %
 #include "sync/select_list.h"
 
@@ -13,7 +13,7 @@ namespace {
 
 bool of_channel(const fiber_case_t& what) { return what.kind == FIBER_CASE_SEND || what.kind == FIBER_CASE_RECV; }
 
-// Under the lock of the list.
+// Tries a case under the lock of its list.
 int64_t try_locked(const fiber_case_t& what, Waiters* list, Completions& done) {
     bool had = false;
     if (of_channel(what)) {
@@ -27,7 +27,7 @@ int64_t try_locked(const fiber_case_t& what, Waiters* list, Completions& done) {
     return had ? 0 : -EAGAIN;
 }
 
-// list: of the case.
+// Sets the waiter of a case. list: the case's.
 void prepare(Waiter& waiter, SyncWait& wait, const fiber_case_t& what, Waiters& list) {
     waiter.wait = &wait;
     if (of_channel(what)) {
@@ -43,7 +43,7 @@ void prepare(Waiter& waiter, SyncWait& wait, const fiber_case_t& what, Waiters& 
     }
 }
 
-// All lists of a select, locked. The completions follow when they have been left.
+// Holds the locks of all lists of a select. Completes the added waits after it has released them.
 class AllLocked : public Completions {
 public:
     explicit AllLocked(const SelectLists& select) : select_(select) {
@@ -58,7 +58,7 @@ private:
     const SelectLists& select_;
 };
 
-// Puts a list where it belongs among those to be locked.
+// Adds a list to `locked`, in the order of addresses, unless it is there already.
 void insert(SelectLists::Entry* entries, uint32_t* known, Waiters* list) {
     uint32_t at = *known;
     while (at > 0 && entries[at - 1].locked > list) at--;
@@ -92,7 +92,7 @@ int64_t select_try_list(const fiber_case_t& what) {
 
 void select_give_turn(const fiber_case_t& what) {
     Waiters* list;
-    if (what.result || select_list(what, &list) || !list) return turn_give(*this_cord); // it has taken nothing
+    if (what.result || select_list(what, &list) || !list) return turn_give(*this_cord); // the select has taken nothing
     Waiter waiter;
     SyncWait wait(&waiter, 1);
     prepare(waiter, wait, what, *list);

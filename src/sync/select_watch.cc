@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// The cases of a select that are joins, descriptors and scopes.
+// The cases of a select that are joins, descriptors and scopes: tries them, and watches them.
 // fuzz: waiting 60 %
 #include "sync/select_watch.h"
 
@@ -14,7 +14,7 @@ namespace fiberrt {
 
 namespace {
 
-// A fiber of this cord that has ended; else it must be watched.
+// Joins a fiber of this cord if it has ended. A fiber of another cord must be watched.
 int64_t try_join(Caller caller, fiber_case_t& what) {
     Fiber* target;
     int where = find(what.fiber, &target);
@@ -26,7 +26,7 @@ int64_t try_join(Caller caller, fiber_case_t& what) {
 }
 
 int64_t try_descriptor(const fiber_case_t& what) {
-    if (what.fd < 0) return -EBADF; // which poll would pass over
+    if (what.fd < 0) return -EBADF; // poll ignores negative descriptors
     KeepErrno keep;
     pollfd look = {what.fd, short(what.number), 0};
     if (poll(&look, 1, 0) <= 0) return not_yet;
@@ -35,7 +35,7 @@ int64_t try_descriptor(const fiber_case_t& what) {
     return events ? events : not_yet;
 }
 
-// One of the calling fiber's.
+// Takes the next ended child of a scope of the calling fiber.
 int64_t try_scope(Caller caller, fiber_case_t& what) {
     Scope* scope;
     if (int error = own_scope(what.scope, &scope)) return error;
@@ -68,7 +68,7 @@ int begin_helper(Cord& cord, Watch& watch, void* (*await_descriptor)(void* fiber
     return join_watch(cord, helper, id_generation(fibers.id_of(helper)), watch);
 }
 
-// Which nothing ends early: until then it may look at the case.
+// Cancels a helper and waits for its end. Nothing ends this wait early, because the helper uses the case until it ends.
 void end_helper(Cord& cord, Fiber* helper) {
     note_reason(helper, nullptr);
     cancel(cord, helper);
@@ -86,7 +86,7 @@ int begin_join(Cord& cord, Watch& watch) {
     int where = find(handle, &target);
     if (where < 0) return where;
     if (where != elsewhere &&
-        target->sched.state == State::dead) { // since it was tried: by a message about another case
+        target->sched.state == State::dead) { // it has ended since the try, by a message that came for another case
         // coverage: race
         if (watch_wins(&watch)) end_wait_complete(&watch, join_dead(cord, target, &watch.value));
         return 0;
@@ -99,7 +99,7 @@ int begin_join(Cord& cord, Watch& watch) {
 
 int begin_scope(Watch& watch) {
     if (int error = own_scope(watch.what->scope, &watch.scope)) return error;
-    if (!children_watch(watch.scope, watch)) watch_ended(&watch, 0); // as above; it is taken when the select has ended
+    if (!children_watch(watch.scope, watch)) watch_ended(&watch, 0); // a child has ended; select_take_watched takes it
     return 0;
 }
 
@@ -144,7 +144,8 @@ void select_begin_watches(SelectWait& wait) {
     }
 }
 
-// While the fiber is parked here, what it was given must not be lost if its thread ends.
+// While the fiber is parked here, its wait is in `woken`: if the thread ends, the item or permit that it was given is
+// passed on.
 void select_end_helpers(SelectWait& wait) {
     for (uint32_t i = 0; i < wait.count; i++) {
         Fiber* helper = wait.watches[i].helper;

@@ -11,7 +11,7 @@
 
 namespace fiberrt {
 
-// What a case is that cannot be had now: -EAGAIN can be the result of a join.
+// The result of trying a case that is not possible now. Not -EAGAIN, because a join can have that as its result.
 constexpr int64_t not_yet = INT64_MIN;
 
 // Whether a case waits by a Watch. Only fibers wait so, not threads without a cord.
@@ -19,7 +19,7 @@ inline bool is_watched(const fiber_case_t& what) {
     return what.kind == FIBER_CASE_JOIN || what.kind == FIBER_CASE_FD || what.kind == FIBER_CASE_SCOPE;
 }
 
-// Tries such a case by itself: not_yet, or its result.
+// Tries a watched case by itself: not_yet, or its result.
 int64_t select_try_watched(Caller caller, fiber_case_t& what);
 
 // One for each watched case of a select. For a join or a scope, it is an EndWait in the target's list that stands for
@@ -37,14 +37,14 @@ struct Watch : EndWait {
 struct SelectWait : SyncWait {
     SelectWait(Waiter* waiters, uint32_t count, Watch* watches) : SyncWait(waiters, count), watches(watches) {}
     Watch* watches;                                        // as many as waiters
-    void* heap = nullptr;                                  // in which they are, if it was taken
-    void* (*await_descriptor)(void* fiber_case) = nullptr; // what a helper does
+    void* heap = nullptr;                                  // the allocation that holds them; null: none
+    void* (*await_descriptor)(void* fiber_case) = nullptr; // the function of a helper
 };
 
-// Begins the watches of a wait that is in its lists, and has it leave them.
+// Begins the watches of a wait that is in its lists. The wait ends them when it leaves its lists.
 void select_begin_watches(SelectWait& wait);
 
-// Ends the helpers of the descriptors that have not won; the winner's helper has been joined.
+// Ends the helpers of the descriptors that have not won. The winner's helper has been joined already.
 void select_end_helpers(SelectWait& wait);
 
 // Stores the result of a case that has won by its watch.

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// Counting semaphores.
+// Counting semaphores: taking and posting permits.
 // fuzz: waiting 80 %
 #include "sync/semaphore.h"
 
@@ -10,7 +10,7 @@ namespace fiberrt {
 
 namespace {
 
-// Serves those whose turn it is.
+// Completes the waiters at the front for which there are permits.
 void semaphore_left(Waiters& list, Completions& done) {
     auto& semaphore = static_cast<Semaphore&>(list);
     while (Waiter* waiter = semaphore.first()) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// A counting semaphore. Callers are served in order: a large request is not overtaken by small ones that could be
-// granted meanwhile.
+// A counting semaphore. It serves callers in order: small requests do not overtake a large one, even if there are
+// permits for them.
 // fuzz: waiting 95 %
 #pragma once
 
@@ -11,7 +11,7 @@ namespace fiberrt {
 struct Semaphore : Waiters {
     uint64_t permits = 0; // at most INT64_MAX
 
-    // Under the lock. Grants the request if there are permits and no waiter came before.
+    // Grants the request if there are permits and no waiter came before. Under the lock.
     bool try_take(uint64_t amount) {
         if (permits < amount || first()) return false;
         permits -= amount;
@@ -19,8 +19,9 @@ struct Semaphore : Waiters {
     }
 };
 
+// Takes permits, and waits if there are too few. 0, or why the wait ended early.
 int semaphore_wait(Semaphore& semaphore, Caller caller, uint64_t amount, int64_t timeout_ns);
 int semaphore_post(Semaphore& semaphore, uint64_t amount); // 0, -EOVERFLOW
-extern const WaiterKind semaphore_waiter;
+extern const WaiterKind semaphore_waiter;                  // for select
 
 } // namespace fiberrt

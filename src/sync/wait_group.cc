@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// Wait groups.
+// Wait groups: counting, and waiting for the count to be 0.
 // fuzz: waiting 95 %
 #include "sync/wait_group.h"
 

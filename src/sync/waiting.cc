@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// Waits of the primitives: how they begin, and how they end early.
+// The waits of all primitives: parking, leaving the lists, and ending early.
 // fuzz: waiting 75 %
 #include "sync/waiting.h"
 
@@ -10,7 +10,7 @@ namespace fiberrt {
 
 namespace {
 
-// Out of all its lists; false: it has been completed, and is on its way.
+// Claims the wait and removes it from all its lists. False: another thread has claimed it, and completes it.
 bool withdraw(SyncWait& wait) {
     if (!wait.decide()) return false;
     wait.leave_lists();
@@ -23,7 +23,7 @@ void SyncWait::stop_early(Wait* base, int reason) {
     auto& wait = *static_cast<SyncWait*>(base);
     if (!wait.stoppable && reason != -EDEADLK && !wait.home->shutdown.leaving) return;
     if (!withdraw(wait)) return;
-    if (wait.abandon) wait.home->shared.woken.push_back(&wait); // the thread may end before its fiber goes on
+    if (wait.abandon) wait.home->shared.woken.push_back(&wait); // the thread may end before the fiber continues
     shared_wait_stopped(wait, reason);
 }
 
@@ -39,7 +39,7 @@ void SyncWait::pass_on(SharedWait* base) {
 
 int64_t SyncWait::park(int64_t deadline) {
     int64_t result = shared_wait_park(*this, deadline, stop_thread);
-    if (winner && (count > 1 || leave_others)) leave_lists(); // else it was in one, or has been stopped
+    if (winner && (count > 1 || leave_others)) leave_lists(); // else it was in one list only, or has been stopped
     return result;
 }
 
@@ -53,13 +53,14 @@ void SyncWait::give_turn(Waiter& taker, Waiters& list) {
     cord.shared.woken.remove(this);
 }
 
-// The first caller in the child of a fork finds the waiters of the parent, or a list that another thread was changing
-// when the process forked.
+// Waits for the lock. The first caller in the child of a fork finds the waiters of the parent, or a list that another
+// thread was changing when the process forked: then it empties the list.
 [[gnu::noinline]] void Waiters::enter_slowly(uint32_t word) {
     if (lock.await(word)) forget_all();
 }
 
-// The winner has been taken out, and its primitive may be gone. The other waiters keep their primitives in place.
+// Removes all waiters except the winner, which was removed already and whose primitive may have been freed. The user
+// must keep the other primitives until then.
 void SyncWait::leave_lists() {
     for (uint32_t i = 0; i < count; i++) {
         Waiter& waiter = waiters[i];

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// What all primitives of this layer are made of: a list of waiters, and a wait for one thing of several lists. (caller.h
-// has the caller, one_wait.h the wait in one list, which most primitives need.)
+// The parts of all primitives of this layer: Waiters, a list of waiters with its lock, and SyncWait, a wait in one or
+// several such lists. (caller.h has the caller, one_wait.h the wait in one list, which most primitives need.)
 //
-// A primitive lies in the user's memory and is a list of Waiters with its SpinLock, and a few numbers. A wait may stand
-// in several lists (select). It is ended once, by the side that decides it: a thread that has the lock of a list that
-// the wait stands in completes it, or its own side stops it. A waiter whose wait is decided otherwise stays where it is
-// until its own side takes it out, and is passed over: so a primitive that has one is not destroyed, and no thread
-// touches a primitive after the wait that it completed.
+// A primitive lies in the user's memory: Waiters and a few numbers. A wait may have a waiter in each of several lists
+// (select). It is claimed once, by decide(): either by a thread that holds the lock of one of these lists, which then
+// completes it, or by its own thread, which stops it. The other waiters of a claimed wait stay in their lists until the
+// wait's own thread removes them; other threads skip them. So a primitive with such a waiter must not be destroyed yet,
+// and no thread touches a primitive after it has completed a wait of that primitive.
 //
-// Waits are completed after the lock has been left, since that may ring: see Completions.
+// A thread completes waits after it has released the lock, because completing may wake another thread: see Completions.
 // fuzz: waiting 90 %
 #pragma once
 
@@ -30,13 +30,14 @@ struct Waiters;
 struct SyncWait;
 class Completions;
 
-// What all waiters of a kind have in common.
+// The kind of a waiter: its text, and the primitive's reactions to a wait that ends early.
 struct WaiterKind {
-    const char* text; // what its fiber waits for, after "waits ": told by fiber_dump and gdb
-    // Under the list's lock, when a waiter has left the list without being completed: completes those whose turn it is
-    // now. Null: nothing follows from that.
+    const char* text; // fiber_dump and gdb print it after "waits "
+    // Called under the list's lock when a waiter has left the list without being completed: completes the waiters that
+    // can continue now. Null: none can.
     void (*left)(Waiters& list, Completions& done);
-    // Passes on what wait.winner was given, as the fiber does not run any more. Null: that was nothing.
+    // Gives back the permit, item or lock that wait.winner was given, because its fiber does not run any more. Null:
+    // the primitive gives its waiters nothing.
     void (*give_back)(SyncWait& wait);
 };
 
@@ -44,20 +45,20 @@ struct WaiterKind {
 struct Waiter : Link {
     SyncWait* wait = nullptr;
     Waiters* list = nullptr;
-    const WaiterKind* kind = nullptr; // null: it never is in a list
-    uint64_t number; // of a semaphore: how many permits; of a lock: whose it will be; of a channel: its handle; of a
-                     // condition or an event: whether it was given to this one alone
-    void* item;      // of a channel: what to copy from or to
-    int64_t since;   // of a mutex, which sets it: since when it waits,
-    bool heir;       // and whether a holder has died meanwhile
+    const WaiterKind* kind = nullptr; // null: it is never in a list
+    uint64_t number; // semaphore: how many permits; lock: the waiter's identity; channel: its handle; condition and
+                     // event: whether only this waiter was given the signal
+    void* item;      // channel: the item to send, or the memory to receive into; barrier: a flag
+    int64_t since;   // mutex: since when it waits
+    bool heir;       // mutex: whether a holder has died meanwhile
 };
 
 // The part of a primitive that waits need. All zero: there are no waiters.
 struct Waiters : private ShortList<Waiter> {
-    StampedLock lock; // of all below, and of the primitive's numbers
+    StampedLock lock; // protects the list, and the primitive's numbers
 
     void enter() {
-        if (*no_lock_is_needed) { // no thread is made under it
+        if (*no_lock_is_needed) { // the process has one thread, and makes no other under the lock
             lock.lock_alone();
         } else if (uint32_t word = lock.lock(); word != lock_word_free) [[unlikely]] {
             enter_slowly(word);
@@ -69,7 +70,7 @@ struct Waiters : private ShortList<Waiter> {
         lock.unlock();
     }
 
-    using ShortList::empty; // of those that are decided too
+    using ShortList::empty; // false also if all waits are decided
     using ShortList::remove;
     Waiter* following(Waiter* waiter) { return after(waiter); }
 
@@ -77,10 +78,10 @@ struct Waiters : private ShortList<Waiter> {
 
     // The first waiter whose wait is not decided.
     inline Waiter* first();
-    // Decides the wait of this waiter, which is in the list, and takes the waiter out; the caller completes the wait.
-    // False: the wait has been decided otherwise.
+    // Claims the wait of this waiter, which is in the list, and removes the waiter; the caller completes the wait.
+    // False: the wait has been claimed already.
     inline bool take(Waiter* waiter);
-    // Takes the first that it can; null: there is none.
+    // Takes the first waiter that it can; null: there is none.
     Waiter* take_first() {
         while (Waiter* waiter = first()) {
             if (take(waiter)) return waiter;
@@ -97,7 +98,7 @@ struct Waiters : private ShortList<Waiter> {
         push_front(&waiter);
     }
 
-    // In the child of a fork: the waiters of this list wait in the parent.
+    // Empties the list in the child of a fork: its waiters wait in the parent.
     void forget_all() { static_cast<ShortList&>(*this) = {}; }
 
 private:
@@ -109,7 +110,7 @@ struct SyncWait : SharedWait {
     SyncWait(const SyncWait&) = delete;
     SyncWait& operator=(const SyncWait&) = delete;
 
-    // Called before the wait is completed or stopped. True, once: the caller does it.
+    // Claims the wait. True for the first caller, which must complete or stop it.
     bool decide() {
         uint32_t open = 0;
         if (!__libc_single_threaded) return decided.compare_exchange_strong(open, 1, std::memory_order_relaxed);
@@ -119,33 +120,34 @@ struct SyncWait : SharedWait {
     }
     bool is_decided() const { return decided.load(std::memory_order_relaxed); }
 
-    // Before the first of its waiters is put into a list.
+    // Prepares the wait. To be called before its first waiter is added to a list.
     void begin(Cord* home) {
         unwanted = pass_on;
         shared_wait_prepare(home, *this, stop_early);
     }
-    // Waits; all waiters are in their lists. Returns what the wait was completed or stopped with, in no list any more.
+    // Waits; all waiters are in their lists. Returns the result that the wait was completed or stopped with; then no
+    // waiter is in a list any more.
     int64_t park(int64_t deadline);
-    // It need not begin. The others have their turn; if the thread ends in it, what was taken from the list of `taker`
-    // is passed on.
+    // For a call that did not have to wait: lets the other fibers run. If the thread ends meanwhile, the permit, item
+    // or lock that `taker` stands for is given back to the list.
     void give_turn(Waiter& taker, Waiters& list);
     void leave_lists();
 
     static void stop_early(Wait* base, int reason);
-    static bool stop_thread(SharedWait& wait); // which has no cord
-    static void pass_on(SharedWait* base);     // what the wait was given, as its fiber never runs again
+    static bool stop_thread(SharedWait& wait); // for a thread without a cord
+    static void pass_on(SharedWait* base);     // the fiber never runs again: gives back what the wait was given
 
     uint32_t count;
     Waiter* waiters; // count of them
     std::atomic<uint32_t> decided{0};
     bool stoppable = true;                          // by cancels, interrupts and deadlines
-    Waiter* winner = nullptr;                       // whose list has completed it
-    void (*leave_others)(SyncWait& wait) = nullptr; // leaves what it waits for besides the lists
-    // Its fiber never runs again: frees what the call has taken. Null: that was nothing.
+    Waiter* winner = nullptr;                       // the waiter whose list has completed the wait
+    void (*leave_others)(SyncWait& wait) = nullptr; // select: ends the watches, which are in no list of waiters
+    // Called if the fiber never runs again: frees the memory of the call. Null: it has none.
     void (*abandon)(SyncWait& wait) = nullptr;
 };
 
-// Waits that are completed when this goes out of scope: after the lock.
+// Collects waits, and completes them when it goes out of scope, after the lock has been released.
 class Completions {
 public:
     Completions() = default;
@@ -155,7 +157,7 @@ public:
     Completions(const Completions&) = delete;
     Completions& operator=(const Completions&) = delete;
 
-    // waiter: that take() has taken.
+    // waiter: take() has returned true for it.
     void add(Waiter* waiter, int64_t result) {
         waiter->wait->result = result;
         Message* message = waiter->wait;
@@ -187,11 +189,11 @@ inline bool Waiters::take(Waiter* waiter) {
     return true;
 }
 
-// The lock of a list, with the completions that follow after it.
+// Holds the lock of a list, and completes the added waits after it has released the lock.
 class Changing : public Completions {
 public:
     explicit Changing(Waiters& list) : list_(list) { list.enter(); }
-    ~Changing() { list_.leave(); } // and then the completions, by the base
+    ~Changing() { list_.leave(); } // then the base class completes the waits
 private:
     Waiters& list_;
 };
