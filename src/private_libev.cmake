@@ -2,9 +2,9 @@
 # The library's own copy of libev, made from the system's libev.a; backend/libev.h says why. (Opening libev.so.4 by
 # dlopen with RTLD_DEEPBIND would also keep the names apart, but not under sanitizers, nor in static programs.)
 #
-# private_libev(<archive> <out>): <out> becomes the path of the copy, an archive with one object, or empty if none can
-# be made, and why is in <out>_refusal. Of the copy's names only those that backend/libev.h lists can be seen, by the names
-# there.
+# private_libev(<archive> <out>): sets <out> to the path of the copy, an archive with one object. If it cannot be made, sets
+# <out> to empty and <out>_refusal to the reason. The copy exports only the names that backend/libev.h lists, under the
+# new names given there.
 function(private_libev archive out)
     set(header ${CMAKE_CURRENT_FUNCTION_LIST_DIR}/backend/libev.h)
     set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${header} ${archive})
@@ -14,7 +14,7 @@ function(private_libev archive out)
     set(${out} "" PARENT_SCOPE)
 
     file(STRINGS ${header} names REGEX "^#define ev_")
-    # The other is what newer C libraries' headers make of strtol, and older ones lack.
+    # __isoc23_strtol: headers of newer C libraries rename strtol so, and older C libraries lack it.
     set(renamed "stderr fiberrt_ev_stderr\n__isoc23_strtol strtol\n")
     set(kept "")
     set(declared "")
@@ -28,7 +28,8 @@ function(private_libev archive out)
     endforeach()
     file(WRITE ${folder}/renamed.txt "${renamed}")
     file(WRITE ${folder}/kept.txt "${kept}")
-    # It is tried, as the archive may be of code for programs only, for a link-time optimizer, or of another libev.
+    # A test link follows, since the archive may have code for executables only, code for a link-time optimizer, or another
+    # libev.
     file(WRITE ${folder}/use.c "#include <stdio.h>
 #define HIDDEN __attribute__((visibility(\"hidden\")))
 HIDDEN FILE *fiberrt_ev_stderr;
@@ -36,7 +37,7 @@ ${declared}void *volatile p;
 void use(void) {
 ${used}}
 ")
-    # The compiler as CMake calls it.
+    # The compiler, with the options that CMake gives it.
     separate_arguments(flags UNIX_COMMAND "${CMAKE_C_FLAGS}")
     if(CMAKE_C_COMPILE_OPTIONS_TARGET AND CMAKE_C_COMPILER_TARGET)
         list(PREPEND flags ${CMAKE_C_COMPILE_OPTIONS_TARGET}${CMAKE_C_COMPILER_TARGET})
@@ -51,7 +52,7 @@ ${used}}
         COMMAND ${FIBERRT_LD} -r -u ev_run ${archive} -o all.o
         RESULT_VARIABLE failed ERROR_VARIABLE said WORKING_DIRECTORY ${folder})
     foreach(command
-            # Two steps: GNU's objcopy renames before it compares with the names to keep, LLVM's after.
+            # Two steps, because GNU's objcopy renames symbols before it applies --keep-global-symbols, and LLVM's after.
             "${CMAKE_OBJCOPY};--redefine-syms=renamed.txt;all.o;libev.o"
             "${CMAKE_OBJCOPY};--keep-global-symbols=kept.txt;libev.o"
             "${CMAKE_AR};rcsD;libfiberrt_ev.a;libev.o"

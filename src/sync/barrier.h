@@ -10,8 +10,7 @@ namespace fiberrt {
 struct Barrier : Waiters {
     int64_t count = 0;   // the number of callers of a round; 0: the barrier was not initialised
     int64_t arrived = 0; // waiters of this round
-    int64_t counted =
-        0; // waiters of a complete round that are still in the list, because their waits are being stopped
+    int64_t counted = 0; // waiters of a complete round that are still in the list, as their waits are being stopped
 };
 
 // Waits until the round is complete. 1: the caller was the last to arrive; 0; -EINVAL: the barrier was not initialised;

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// Channels: sending, receiving, and the table of all channels. fuzz: waiting 65 %
+// Channels: sending, receiving, and the table of all channels.
+// fuzz: waiting 65 %
 #include "sync/channel.h"
 
 #include "base/keep_errno.h"
