@@ -1,13 +1,13 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
-# Says which functions of fiberrt.h the library's objects lack, and ends with 1 if there are any. The build runs this
-# before it links the library, since the linker tells of a missing function only by the name of its symbol, behind a
-# command line of many objects.
+# Prints which functions of fiberrt.h the library's objects do not define, and exits with 1 if there are any. The build
+# runs it before it links the library, because the linker reports a missing function only by its symbol, after a command
+# line of many objects.
 # Usage: nm -g @OBJECTS | awk -v symbols=FILE -f all_defined.awk; FILE has the symbols that must be there, a line each.
 
 NF == 3 && $2 ~ /^[TtWi]$/ { defined[$3]; count++ }
 
 END {
-    # Objects that the compiler optimises only when it links have no symbols that nm reads: then the linker has to tell.
+    # With link-time optimization, objects have no symbols that nm reads. Then the linker reports missing functions.
     if (!count) exit
     while ((getline symbol < symbols) > 0) {
         if (symbol in defined) continue

@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT OR Apache-2.0
-# dl_header.sh HEADER - prints fiberrt_dl.h, which is made of the declarations of fiberrt.h whenever the library is built.
-# Shell, because the library must build where there is nothing but a shell, sed and awk.
+# dl_header.sh HEADER - prints fiberrt_dl.h, made from the declarations of fiberrt.h. The build calls it each time. It
+# is a shell script, because the library must build on systems that have only a shell, sed and awk.
 set -eu
 LC_ALL=C
 export LC_ALL
@@ -16,7 +16,7 @@ declarations() {
 cat <<'END'
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
- * fiberrt_dl.h - libfiberrt for programs that load it at run time, by dlopen, and are not linked with it.
+ * fiberrt_dl.h - libfiberrt for programs that load it at run time by dlopen, instead of linking with it.
  *
  * MADE FROM fiberrt.h by src/dl_header.sh: change one of these.
  *
@@ -25,13 +25,13 @@ cat <<'END'
  *     if (fiberrt_dl_open(NULL, &rt, why, sizeof why) < 0) return fprintf(stderr, "no fibers: %s\n", why), 1;
  *     rt.fiber_spawn(&fiber, function, argument);
  *
- * A table has a pointer for every function of fiberrt.h, of the same name and type. Types and constants are those of
- * fiberrt.h, which this includes; to call its functions by their plain names is for programs that are linked. In the
- * place of FIBER_WITH_TIMEOUT there is FIBERRT_DL_WITH_TIMEOUT. C99 or C++11 and newer; link with -ldl where the C
- * library is older than glibc 2.34.
+ * A table has a pointer for every function of fiberrt.h, with the same name and type. Types and constants are those of
+ * fiberrt.h, which this header includes; its plain functions can be called only by programs that are linked with the
+ * library. Use FIBERRT_DL_WITH_TIMEOUT instead of FIBER_WITH_TIMEOUT. Needs C99 or C++11, or newer; link with -ldl if
+ * the C library is older than glibc 2.34.
  *
- * The library stays in the process once it is loaded: its threads and the ends of others run its code. dlclose is
- * allowed and changes nothing.
+ * Once loaded, the library stays in the process, because its own threads and other threads that end run its code.
+ * dlclose is allowed and has no effect.
  */
 #ifndef FIBERRT_DL_H
 #define FIBERRT_DL_H
@@ -48,13 +48,13 @@ cat <<'END'
 extern "C" {
 #endif
 
-/* The name by which the library is found where the system has it. Releases with another one have another interface. */
+/* The name of the installed library. A release with an incompatible interface has another name. */
 #define FIBERRT_DL_LIBRARY "libfiberrt.so.1"
 
-/* The functions of a library that was loaded. The caller's, to be filled by fiberrt_dl_open or fiberrt_dl_load; plain
- * data, which may be copied, and read by all threads once it is filled. */
+/* The functions of a loaded library. The caller provides the table, and fiberrt_dl_open or fiberrt_dl_load fills it. It
+ * is plain data: it may be copied, and any thread may read it once it is filled. */
 typedef struct fiberrt_dl {
-    void *handle; /* of dlopen */
+    void *handle; /* from dlopen */
 END
 declarations | awk '{
     open = index($0, "(")
@@ -74,18 +74,18 @@ cat <<'END'
 } fiberrt_dl_t;
 
 /**
- * Fills a table from a library that is loaded: handle is of dlopen, or RTLD_DEFAULT in a program whose own executable
- * or another library brings libfiberrt. If a function is missing, as in a release older than this header, its pointer
- * is NULL, all others are filled, and the error says which it is: who can do without it may go on.
+ * Fills a table from a library that is loaded already. handle comes from dlopen; it is RTLD_DEFAULT in a program whose
+ * executable or whose libraries are linked with libfiberrt. If a function is missing, as in a release older than this
+ * header, its pointer is NULL, and all others are filled. A program that does not need that function may continue.
  *
  * error (NULL if error_size is 0) receives a sentence for people, cut to error_size bytes, or an empty text.
  *
- * Where: anywhere. Switches: no. Errors: -EINVAL table is NULL, or error is and error_size is not 0; -ENOSYS a function
- * is missing, the first of which is named. Since: 0.1
+ * Where: anywhere. Switches: no. Errors: -EINVAL table is NULL, or error is NULL and error_size is not 0; -ENOSYS a
+ * function is missing, and the error names the first one. Since: 0.1
  */
 static inline int fiberrt_dl_load(void *handle, fiberrt_dl_t *table, char *error, size_t error_size)
 {
-    /* The linker names, which no other library has functions of. */
+    /* The linker names: no other library has functions with these names. */
 #define FIBERRT_DL_FUNCTION_(name) {"fiberrt_" #name, offsetof(fiberrt_dl_t, name)}
     static const struct {
         const char *name;
@@ -116,12 +116,12 @@ cat <<'END'
 }
 
 /**
- * Loads the library and fills a table: path is a file, a name that dlopen looks for, or NULL for FIBERRT_DL_LIBRARY.
- * Its names are not given to other libraries (RTLD_LOCAL). If a function is missing, the library stays loaded, as of
- * fiberrt_dl_load; error is as there, too.
+ * Loads the library and fills a table. path is a file, a name that dlopen looks for, or NULL for FIBERRT_DL_LIBRARY.
+ * Other libraries do not see its names (RTLD_LOCAL). If a function is missing, the library stays loaded. error and a
+ * missing function are as in fiberrt_dl_load.
  *
- * Where: anywhere. Switches: no. Errors: -ELIBACC there is no such library, or it cannot be loaded: the error is what
- * dlerror says; as fiberrt_dl_load. Since: 0.1
+ * Where: anywhere. Switches: no. Errors: -ELIBACC there is no such library, or it cannot be loaded: error receives the
+ * text of dlerror; as fiberrt_dl_load. Since: 0.1
  */
 static inline int fiberrt_dl_open(const char *path, fiberrt_dl_t *table, char *error, size_t error_size)
 {
@@ -139,7 +139,7 @@ static inline int fiberrt_dl_open(const char *path, fiberrt_dl_t *table, char *e
     return fiberrt_dl_load(handle, table, error, error_size);
 }
 
-/* What FIBERRT_DL_WITH_TIMEOUT keeps; neither this nor the two functions are to be used by themselves. */
+/* The state of FIBERRT_DL_WITH_TIMEOUT. Do not use it or the two functions below directly. */
 typedef struct {
     fiber_timeout_block_t block;
     const fiberrt_dl_t *table;
@@ -159,9 +159,9 @@ static inline void fiberrt_dl_block_close(fiberrt_dl_block_t *opened)
 }
 
 /**
- * FIBERRT_DL_WITH_TIMEOUT(&table, ns, &verdict) { ... } is FIBER_WITH_TIMEOUT by the functions of a table.
+ * FIBERRT_DL_WITH_TIMEOUT(&table, ns, &verdict) { ... } is FIBER_WITH_TIMEOUT with the functions of a table.
  *
- * Where: a fiber. Switches: yes, at its end, as FIBER_WITH_TIMEOUT. Errors: none but in *verdict. Since: 0.1
+ * Where: a fiber. Switches: yes, at its end, as FIBER_WITH_TIMEOUT. Errors: only in *verdict. Since: 0.1
  */
 #define FIBERRT_DL_WITH_TIMEOUT(table, timeout_ns, verdict) \
     FIBERRT_DL_BLOCK_(FIBERRT_PASTE_(fiberrt_dl_block_, __LINE__), table, timeout_ns, verdict)

@@ -1,15 +1,17 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
-# awk -f exported.awk [-v form=FORM] fiberrt.h - prints what the shared library exports. The header is the one list of it:
-# a declaration marked FIBERRT_API, with the release that its comment, or the banner of its section, names after "Since:" (of x_timeout: the comment of x).
+# awk -f exported.awk [-v form=FORM] fiberrt.h - prints the functions that the shared library exports. The header is
+# their only list: each declaration marked FIBERRT_API. The release of a function stands after "Since:" in its comment,
+# or in the banner of its section (for x_timeout: in the comment of x).
 #
-#   form=names   a line for each function, "fiber_new 0.1" (this is the form without -v)
-#   form=map     the linker's version script: a node for each release, in it the plain and the linker name of each function;
-#                with -v more=NAME, the first node has this name too
-#   form=linker  the linker names alone, for the archive
-#   form=symbols Debian's symbols file of libfiberrt1; -v version=VERSION is that of debian/changelog, and must be the header's
-#   form=plain   options of the linker that give each function its plain name beside its linker name
+#   form=names   a line for each function, "fiber_new 0.1" (the default)
+#   form=map     the linker's version script: a node for each release, with the plain and the linker name of each
+#                function; with -v more=NAME, the first node has this name, too
+#   form=linker  only the linker names, for the archive
+#   form=symbols Debian's symbols file of libfiberrt1; -v version=VERSION is the version in debian/changelog, and must
+#                be the header's
+#   form=plain   options for the linker that give each function its plain name in addition to its linker name
 #
-# A function without a release, or with the linker name of another, ends it with 1.
+# Exits with 1 if a function has no release, or the linker name of another function.
 
 function wrong(text) {
     print FILENAME ": " text >"/dev/stderr"

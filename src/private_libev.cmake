@@ -2,9 +2,9 @@
 # The library's own copy of libev, made from the system's libev.a; backend/libev.h says why. (Opening libev.so.4 by
 # dlopen with RTLD_DEEPBIND would also keep the names apart, but not under sanitizers, nor in static programs.)
 #
-# private_libev(<archive> <out>): sets <out> to the path of the copy, an archive with one object. If it cannot be made, sets
-# <out> to empty and <out>_refusal to the reason. The copy exports only the names that backend/libev.h lists, under the
-# new names given there.
+# private_libev(<archive> <out>): sets <out> to the path of the copy, an archive with one object. If it cannot be made,
+# sets <out> to empty and <out>_refusal to the reason. The copy exports only the names that backend/libev.h lists, under
+# the new names given there.
 function(private_libev archive out)
     set(header ${CMAKE_CURRENT_FUNCTION_LIST_DIR}/backend/libev.h)
     set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${header} ${archive})
@@ -28,8 +28,8 @@ function(private_libev archive out)
     endforeach()
     file(WRITE ${folder}/renamed.txt "${renamed}")
     file(WRITE ${folder}/kept.txt "${kept}")
-    # A test link follows, since the archive may have code for executables only, code for a link-time optimizer, or another
-    # libev.
+    # A test link follows, since the archive may have code for executables only, code for a link-time optimizer, or
+    # another libev.
     file(WRITE ${folder}/use.c "#include <stdio.h>
 #define HIDDEN __attribute__((visibility(\"hidden\")))
 HIDDEN FILE *fiberrt_ev_stderr;
@@ -52,7 +52,7 @@ ${used}}
         COMMAND ${FIBERRT_LD} -r -u ev_run ${archive} -o all.o
         RESULT_VARIABLE failed ERROR_VARIABLE said WORKING_DIRECTORY ${folder})
     foreach(command
-            # Two steps, because GNU's objcopy renames symbols before it applies --keep-global-symbols, and LLVM's after.
+            # Two steps: GNU's objcopy renames symbols before it applies --keep-global-symbols, LLVM's after.
             "${CMAKE_OBJCOPY};--redefine-syms=renamed.txt;all.o;libev.o"
             "${CMAKE_OBJCOPY};--keep-global-symbols=kept.txt;libev.o"
             "${CMAKE_AR};rcsD;libfiberrt_ev.a;libev.o"

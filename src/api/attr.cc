@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// Attributes of fibers to be made.
+// Attributes of new fibers.
 #include "api/attr.h"
 
 #include "api/api.h"

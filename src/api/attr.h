@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// What all attribute objects share: how one is made.
+// Makes attribute objects of all kinds, for the functions fiber_..._attr_create.
 #pragma once
 
 #include "base/keep_errno.h"
@@ -11,7 +11,7 @@
 
 namespace fiberrt::api {
 
-// An attribute object with the defaults; free() ends it.
+// Allocates an attribute object with the defaults; free() destroys it. 0, -EINVAL, -ENOMEM.
 template <class Attr>
 int make_attr(Attr** out) {
     if (!out) return -EINVAL;

@@ -10,8 +10,8 @@
 using namespace fiberrt;
 using api::in_place;
 
-// What the initialiser of the header sets. The standard does not promise offsetof for these types, but the compilers
-// that build this support it.
+// The initialiser in the header sets this member. The standard does not promise offsetof for these types, but the
+// compilers that build this support it.
 #pragma GCC diagnostic push
 #pragma GCC diagnostic ignored "-Winvalid-offsetof"
 static_assert(offsetof(Barrier, count) == 16);

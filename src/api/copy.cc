@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// Data from one descriptor to another: fiber_splice, and fiber_copy, which goes on to the end.
+// Data from one descriptor to another: fiber_splice, which moves some bytes, and fiber_copy, which copies to the end.
 #include "io/copy.h"
 
 #include "api/api.h"

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// What helps to find mistakes, where the program asks for it: reports of overflows and of fibers that
-// keep their threads for too long.
+// Reports that a program can turn on to find mistakes: of stack overflows, and of fibers that keep their threads for
+// too long.
 #include "api/api.h"
 #include "debug/overflow.h"
 #include "debug/watchdog.h"
@@ -13,7 +13,7 @@ using namespace fiberrt;
 int fiber_report_overflows(int on) { return overflow_reports(on); }
 
 int fiber_watchdog_start(const fiber_watchdog_t* options, size_t size) {
-    // A size that ends within a member would make half of it the address of a function.
+    // Refuses a size that ends within a member: half of the address of a function would be used.
     if (!options || !size || size % sizeof(void*)) return -EINVAL;
     fiber_watchdog_t known = {};
     memcpy(&known, options, size < sizeof known ? size : sizeof known);

@@ -12,8 +12,8 @@
 using namespace fiberrt;
 using api::in_place;
 
-// What the initialisers of the header set. The standard does not promise offsetof for these types, but the compilers
-// that build this support it.
+// The initialisers in the header set these members. The standard does not promise offsetof for these types, but the
+// compilers that build this support it.
 #pragma GCC diagnostic push
 #pragma GCC diagnostic ignored "-Winvalid-offsetof"
 static_assert(offsetof(Event, manual) == 12 && offsetof(Event, is_set) == 13);

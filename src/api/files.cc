@@ -13,7 +13,7 @@ using namespace fiberrt;
 
 namespace {
 
-// The folder that a path begins in counts as used, if it does count.
+// The descriptor of the folder that a path begins in, if the call uses it: that descriptor is guarded during the call.
 int used_folder(int dirfd, const char* path) {
     return dirfd != AT_FDCWD && path[0] != '/' ? dirfd : DescriptorUse::none;
 }
@@ -43,7 +43,7 @@ int fiber_open(const char* path, int flags, mode_t mode) {
     Cord* cord = cord_here();
     if (!cord) return no_cord();
     Op op(OpCode::open, DescriptorUse::none);
-    // Left to itself, io_uring would first try with O_NONBLOCK, which opens a FIFO that nobody writes to.
+    // Without this, io_uring would first try with O_NONBLOCK, which opens a FIFO that has no writer.
     op.may_block = !(flags & O_NONBLOCK);
     op.address = const_cast<char*>(path);
     op.flags = unsigned(flags);

@@ -10,7 +10,7 @@
 using namespace fiberrt;
 
 int fiber_hooks_set(const fiber_hooks_t* hooks, size_t size) {
-    // All members are pointers: a size that ends within one would make half of it the address of a function.
+    // All members are pointers. Refuses a size that ends within one: half of the address of a function would be used.
     if (hooks && (!size || (!PLANTED(half_a_hook) && size % sizeof(void*)))) return -EINVAL;
     Cord* cord = cord_here();
     if (!cord) return no_cord();
@@ -36,7 +36,7 @@ int fiber_tag_set(fiber_t handle, fiber_tag_t tag) {
     fiber->values.tag = tag.pointer;
     fiber->extras.tag_kind = uint8_t(tag.kind);
     Locked locked(fiber->mail.lock);
-    if (tag.kind) fiber->requests.asked_elsewhere = true; // its end is to look for more than the ordinary
+    if (tag.kind) fiber->requests.asked_elsewhere = true; // so the fiber's end takes the slow path
     return 0;
 }
 

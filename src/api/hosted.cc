@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// Hosted fibers: how they are made, ended, and handed out and taken back.
+// Hosted fibers: making and ending them, handing them out to a host and taking them back, and their operations.
 #include "stackless/exchange.h"
 
 #include "api/api.h"
@@ -70,7 +70,8 @@ int fiber_hosted_enter(fiber_t handle) {
 int fiber_hosted_leave(void) {
     Cord* cord = this_cord;
     if (!cord || !cord->executor.entered_by) return -EINVAL;
-    if (cord->no_switch.floor) return -EPERM; // the library called it, and relies on the fiber that was entered
+    // The library is calling a function of the user's, and needs the entered fiber.
+    if (cord->no_switch.floor) return -EPERM;
     hosted_leave(*cord);
     return 0;
 }
@@ -79,9 +80,9 @@ int fiber_ops_create(fiber_op_t** out, size_t count) {
     if (!out || !count) return -EINVAL;
     KeepErrno keep;
     if (count > size_t(PTRDIFF_MAX) / sizeof(fiber_op_t))
-        return -ENOMEM; // which AddressSanitizer would not let calloc say
+        return -ENOMEM; // here, because AddressSanitizer ends the program in such a calloc
     auto* ops = static_cast<fiber_op_t*>(calloc(count, sizeof(fiber_op_t)));
-    if (PLANTED(errno_tells_of_no_memory) && !ops) new (&keep) KeepErrno; // keeps what calloc has set
+    if (PLANTED(errno_tells_of_no_memory) && !ops) new (&keep) KeepErrno; // keeps the errno of calloc
     if (!ops) return -ENOMEM;
     *out = ops;
     return 0;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// The operations of stackless fibers: checks the record of each, and begins it. Each is the call of the same name, begun
-// by the fiber and gone on with at its turn.
+// The operations of stackless fibers (FIBER_OP_...): checks the operation's record, and begins it. Each does the same
+// as the call of the same name; the fiber begins it, and it continues at later turns.
 #include "api/hosted_ops.h"
 
 #include "api/api.h"
@@ -33,7 +33,7 @@ bool bad_accept(const fiber_op_t& r) {
     return (r.address && !r.address2) || (r.mode & ~(SOCK_NONBLOCK | SOCK_CLOEXEC));
 }
 
-// What lies in the user's memory.
+// Begins an operation on a primitive in the user's memory, or on a channel.
 int64_t wait_for(Cord& cord, const fiber_op_t& r, int64_t timeout_ns) { // coverage: names
     Caller caller = Caller::of(cord);
     if (!r.address) return -EINVAL;
@@ -57,7 +57,7 @@ int64_t wait_for(Cord& cord, const fiber_op_t& r, int64_t timeout_ns) { // cover
     }
 }
 
-// Of what the fiber's cancel does not end or refuse.
+// Whether a pending cancel, interrupt or deadline of the fiber refuses this operation.
 bool is_point(uint32_t code) {
     return code != FIBER_OP_NONE && code != FIBER_OP_CLOSE && code != FIBER_OP_MUTEX_UNLOCK;
 }

@@ -6,7 +6,7 @@
 
 namespace fiberrt::api {
 
-// For hosted_start.
+// Begins the operation of a record, for fiber_op_start and fiber_exchange. Returns the result, or hosted_waits.
 int64_t begin_hosted_op(Cord& cord, Fiber* fiber, HostedOp& op);
 
 } // namespace fiberrt::api

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// Primitives that lie in the user's memory: all zero bytes are a fresh one.
+// Access to primitives in the user's memory: the public struct is the storage, and all zero bytes are a new primitive.
 #pragma once
 
 #include <errno.h>
@@ -7,13 +7,14 @@
 
 namespace fiberrt::api {
 
+// The primitive in the storage of a public struct.
 template <class Primitive, class Storage>
 Primitive& in_place(Storage* storage) {
     static_assert(sizeof(Primitive) <= sizeof(Storage) && alignof(Primitive) <= alignof(Storage));
     return *reinterpret_cast<Primitive*>(storage);
 }
 
-// Whether a primitive may be destroyed: 0; -EBUSY, it has waiters; -EINVAL.
+// Checks that a primitive may be destroyed; there is nothing to free. 0; -EBUSY: it has waiters; -EINVAL.
 template <class Primitive, class Storage>
 int destroy(Storage* storage) {
     if (!storage) return -EINVAL;

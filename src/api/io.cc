@@ -24,7 +24,8 @@ bool bad_buffer(const void* buffer, size_t count) { return (!buffer && count) ||
 
 bool bad_vector(const iovec* iov, int count) { return count < 0 || count > IOV_MAX || (!iov && count); }
 
-// 0, or -EFAULT: the kernel cannot read the length. It looks at these four bytes as at a futex, and does not wait.
+// Checks that the kernel can read the length. 0; -EFAULT. It makes the kernel read these four bytes as a futex, without
+// a wait.
 int check_length(const socklen_t* length) {
     KeepErrno keep;
     timespec at_once = {};
@@ -118,7 +119,7 @@ int64_t fiber_recvfrom(int fd, void* buffer, size_t count, int flags, struct soc
 int64_t fiber_sendto(int fd, const void* buffer, size_t count, int flags, const struct sockaddr* address,
                      socklen_t length) {
     if (!address) return fiber_send(fd, buffer, count, flags);
-    // sendmsg(2) would take an address of no bytes for none.
+    // sendmsg(2) would treat an address of 0 bytes like no address.
     if (bad_buffer(buffer, count) || !length || length > sizeof(sockaddr_storage)) return -EINVAL;
     iovec part = {const_cast<void*>(buffer), count};
     msghdr header = {};

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// The library itself: its version, its errors in words, its clock, its backend.
+// The library itself: version, texts of errors, clock, backend.
 #include "api/api.h"
 #include "base/keep_errno.h"
 #include "fork/fork.h"

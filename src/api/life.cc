@@ -14,7 +14,8 @@ namespace {
 
 constexpr fiber_attr default_attr;
 
-// takes: the caller is given the result, and the handle is stale then. A template, so that join is inlined.
+// Waits for a fiber's end. takes: the caller gets the result, and the handle is stale then. A template, so that join is
+// inlined.
 template <bool takes>
 int wait_for_end(fiber_t handle, void** result, int64_t timeout_ns) {
     if (timeout_ns < 0) return -EINVAL;

@@ -17,7 +17,7 @@ int fiber_key_create_ambient(fiber_key_t* out, void (*destructor)(void*), void (
 int fiber_key_delete(fiber_key_t key) { return key_delete(key.id); }
 
 void* fiber_key_get(fiber_key_t key) {
-    // A thread without a cord has no values: no reason to open one.
+    // A thread without a cord has no values, so this opens no cord.
     const Cord* cord = cord_if_any();
     return cord ? local_get(cord->sched.current, key.id) : nullptr;
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// Blocking code on other threads, and names, which are looked up so.
+// Blocking functions on helper threads, and getaddrinfo, which runs on them.
 #include "api/api.h"
 #include "io/lookup.h"
 #include "io/offload.h"

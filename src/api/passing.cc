@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// Descriptors passed through a unix socket.
+// Descriptors passed through a unix socket (SCM_RIGHTS).
 #include "api/api.h"
 #include "io/scm_rights.h"
 
@@ -16,7 +16,7 @@ bool bad_buffer(const void* buffer, size_t count) { return (!buffer && count) ||
 
 int64_t fiber_send_fds(int fd, const void* buffer, size_t count, const int* fds, size_t fd_count) {
     if (bad_buffer(buffer, count) || (!fds && fd_count) || fd_count > most_fds) return -EINVAL;
-    if (fd_count && !count) return -EINVAL; // nothing would carry them
+    if (fd_count && !count) return -EINVAL; // descriptors need at least one byte
     Cord* cord = cord_here();
     return cord ? send_descriptors(*cord, fd, buffer, count, fds, fd_count) : no_cord();
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// Pools: attributes, create, submit, close, and the threads that are bound.
+// Pools: attributes, create, submit, close, and binding threads.
 #include "pool/pool.h"
 
 #include "api/api.h"
@@ -14,7 +14,7 @@ using namespace fiberrt;
 
 struct fiber_pool_attr {
     int workers = -1; // as many as there are processors
-    fiber_attr tasks; // stack and guard of the fibers that run tasks
+    fiber_attr tasks; // stack and guard for the fibers that run tasks
     bool has_affinity = false;
     bool one_of = false;
     int64_t spin_ns = -1;
@@ -40,7 +40,7 @@ int submit(fiber_pool_t pool, void* (*fn)(void*), void* arg, bool same_thread) {
     return fn ? pool_submit(pool.id, {fn, arg, nullptr}, same_thread) : -EINVAL;
 }
 
-// For the calls that wait.
+// Runs a call that may wait, unless a cancel, interrupt or deadline of the caller is pending.
 int unless_stopped(fiber_pool_t pool, int (*call)(Cord& cord, uint64_t id)) {
     Cord* cord = cord_here();
     if (!cord) return no_cord();
@@ -89,7 +89,7 @@ int fiber_pool_attr_set_affinity(fiber_pool_attr_t* attr, const int* cpus, size_
 
 int fiber_pool_attr_set_spin(fiber_pool_attr_t* attr, int64_t spin_ns) {
     if (!attr || spin_ns < 0) return -EINVAL;
-    constexpr int64_t most = INT64_MAX / 2; // so that it can be added to any time
+    constexpr int64_t most = INT64_MAX / 2; // adding it to a time must not overflow
     attr->spin_ns = spin_ns < most ? spin_ns : most;
     return 0;
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// Child processes: what they are to be like, how they begin, and waiting for their ends.
+// Child processes: attributes, spawn, and waiting for their ends.
 #include "io/process.h"
 
 #include "api/api.h"

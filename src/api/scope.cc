@@ -20,7 +20,7 @@ int spawn(fiber_scope_t scope, fiber_t* out, const fiber_attr& attr, int64_t (*f
     return spawn_child(scope, out, attr, fn, arg);
 }
 
-// One that is not the innermost, has children, or has been stopped.
+// Closes a scope that is not the innermost, has children, or has been stopped.
 int close_slowly(fiber_scope_t handle, int64_t* failure) {
     Scope* scope;
     int error = own_scope(handle, &scope);

@@ -25,7 +25,7 @@ bool is_malformed(const fiber_case_t& what) {
     }
 }
 
-// Of the fiber that watches a descriptor.
+// The function of a helper: the fiber that waits for a descriptor of a select.
 void* await_descriptor(void* fiber_case) {
     auto* what = static_cast<fiber_case_t*>(fiber_case);
     return reinterpret_cast<void*>(intptr_t(fiber_poll_fd(what->fd, int(what->number))));

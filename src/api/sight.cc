@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// What the library tells about fibers and cords: states, names, numbers, and the dump.
+// Introspection: states, names and figures of fibers, statistics of cords, and the dump.
 #include "api/api.h"
 #include "base/copy_name.h"
 #include "debug/describe.h"
@@ -11,8 +11,8 @@ using namespace fiberrt;
 
 namespace {
 
-// Fills an output struct of `size` bytes, the size that the caller knows, from the library's; the bytes that the library
-// does not know become zero.
+// Copies the library's struct to the caller's, whose size may differ with the release that the caller was built with.
+// Bytes that the library does not know become 0.
 void copy_out(void* out, size_t size, const void* known, size_t known_size) {
     size_t common = size < known_size ? size : known_size;
     memcpy(out, known, common);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// Signals, taken by fibers that wait for them.
+// Signals: fiber_sigwait.
 #include "api/api.h"
 #include "io/sigwait.h"
 

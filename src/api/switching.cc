@@ -11,8 +11,8 @@ using namespace fiberrt;
 
 namespace {
 
-// The first call on a thread: out of line, so that the others keep no frame of their own and end in a jump to the
-// switch.
+// Opens a cord for the first call on a thread, and makes the call again. Out of line, so that the calls need no stack
+// frame and end with a jump to the switch.
 [[gnu::cold, gnu::noinline]] int with_new_cord(int (*call)()) { return cord_open() ? call() : no_cord(); }
 
 } // namespace
