@@ -11,14 +11,14 @@
 //
 //     check(fiber_fsync(fd), "fiber_fsync");
 //
-// Needs C++17, gcc or clang, and exceptions; not RTTI. Do not write `using namespace fiberrt` where <unistd.h> is
-// included, or next to `using namespace std`.
+// Needs C++17, gcc or clang, and exceptions; not RTTI. Do not write `using namespace fiberrt` in a scope that also has
+// the names of <unistd.h> or `using namespace std`.
 //
 // Errors are exceptions of class error, a std::system_error whose code is the errno in generic_category: e.code() ==
 // std::errc::broken_pipe. Three of them concern only the fiber that made the call: canceled, interrupted, timed_out. A
 // fiber that does not catch them unwinds and ends, which is the purpose of a cancel. A wait with a time (wait_for,
-// recv_for, try_lock_for) reports by its result that the time has passed. If the deadline of a scope has passed
-// instead, the next call that waits throws timed_out.
+// send_for, try_lock_for) reports by its result that the time has passed; only recv_for throws timed_out. If the
+// deadline of a scope has passed instead, the next call that waits throws timed_out.
 //
 // Exceptions never pass through the library's own frames. An exception that leaves the function of a fiber is kept for
 // join(), of a scope's child for scope::close(), of a cord for cord::join(). An exception that leaves a detached fiber
@@ -104,7 +104,7 @@ struct interrupted : error {
     using error::error;
 };
 
-/// The deadline of a scope of the calling fiber has passed; with_timeout() catches it.
+/// The deadline of a scope of the calling fiber has passed, which with_timeout() catches, or the time of a recv_for().
 struct timed_out : error {
     using error::error;
 };
@@ -2005,7 +2005,8 @@ private:
 ///
 /// If it is destroyed before, it closes its pipes, sends the child SIGTERM, and SIGKILL if the child has not ended
 /// within grace(), and waits for its end. (In a no-switch section, it sends SIGKILL at once, and the thread waits.) If
-/// a cancel or a deadline ends wait(), wait() does the same, except that the pipes stay open. A child that cannot be
+/// a cancel or a deadline ends wait(), wait() also ends the child in this way, but leaves the pipes open. A child that
+/// cannot be
 /// sent signals, because it has changed its user, lives on. So does a child of the process that the calling process was
 /// forked from. A write to a child that does not read any more raises SIGPIPE, so programs with pipes should ignore
 /// that signal.
