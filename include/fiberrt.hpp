@@ -2006,10 +2006,10 @@ private:
 /// If it is destroyed before, it closes its pipes, sends the child SIGTERM, and SIGKILL if the child has not ended
 /// within grace(), and waits for its end. (In a no-switch section, it sends SIGKILL at once, and the thread waits.) If
 /// a cancel or a deadline ends wait(), wait() also ends the child in this way, but leaves the pipes open. A child that
-/// cannot be
-/// sent signals, because it has changed its user, lives on. So does a child of the process that the calling process was
-/// forked from. A write to a child that does not read any more raises SIGPIPE, so programs with pipes should ignore
-/// that signal.
+/// cannot be sent signals, because it has changed its user, lives on. So does a child of the process that the calling
+/// process was forked from.
+///
+/// A write to a child that does not read any more raises SIGPIPE, so programs with pipes should ignore that signal.
 class [[nodiscard]] process {
 public:
     explicit process(std::initializer_list<const char*> words) : process(words, process_attributes()) {}
