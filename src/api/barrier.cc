@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// Barriers.
+// fiber_barrier_...: barriers of sync/barrier.h in the user's memory.
 #include "sync/barrier.h"
 
 #include "api/api.h"

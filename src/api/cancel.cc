@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// Cancel and interrupt.
+// fiber_cancel and fiber_interrupt, and the calls by which a fiber asks whether it is cancelled or interrupted.
 // fuzz: switch 95 %
 #include "api/api.h"
 #include "core/mail.h"

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// Channels.
+// fiber_chan_...: channels of sync/channel.h, by their handles.
 // fuzz: waiting 90 %
 #include "sync/channel.h"
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// Condition variables.
+// fiber_cond_...: condition variables of sync/cond.h in the user's memory.
 // fuzz: waiting 95 %
 #include "sync/cond.h"
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// fiber_dial.
+// fiber_dial: connects to an address given as text, by io/dial.h.
 #include "io/dial.h"
 
 #include "api/api.h"

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// Cords in foreign loops.
+// fiber_cord_fd, _run and _next_deadline: a cord that a foreign loop runs, by embed/embed.h.
 #include "embed/embed.h"
 
 #include "api/api.h"

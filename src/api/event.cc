@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// Events.
+// fiber_event_...: events of sync/event.h in the user's memory.
 // fuzz: waiting 95 %
 #include "sync/event.h"
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// Hooks and tags.
+// fiber_hooks_set and fiber_tag_...: the program's hooks of a cord, and the tags of fibers.
 #include "embed/user_hooks.h"
 
 #include "api/api.h"

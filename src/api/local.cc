@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// Fiber-local values.
+// fiber_key_...: fiber-local values and ambient keys, by embed/locals.h.
 // fuzz: switch 95 %
 #include "api/api.h"
 #include "embed/locals.h"

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// Mutexes.
+// fiber_mutex_...: mutexes of sync/mutex.h in the user's memory.
 // fuzz: waiting 95 %
 #include "sync/mutex.h"
 

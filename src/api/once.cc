@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// fiber_once.
+// fiber_once: calls a function once, by sync/once.h.
 // fuzz: waiting 95 %
 #include "sync/once.h"
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// Read-write locks.
+// fiber_rwlock_...: read-write locks of sync/rwlock.h in the user's memory.
 // fuzz: waiting 95 %
 #include "sync/rwlock.h"
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// Scopes and their children.
+// fiber_scope_...: scopes and their children, and the blocks of FIBER_WITH_TIMEOUT.
 // fuzz: waiting 80 %
 #include "api/api.h"
 #include "core/attr.h"

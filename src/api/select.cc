@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// fiber_select.
+// fiber_select: checks the cases, and selects by sync/select.h.
 // fuzz: waiting 75 %
 #include "sync/select.h"
 

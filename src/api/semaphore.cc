@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// Semaphores.
+// fiber_sem_...: semaphores of sync/semaphore.h in the user's memory.
 // fuzz: waiting 95 %
 #include "sync/semaphore.h"
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// Wait groups.
+// fiber_wg_...: wait groups of sync/wait_group.h in the user's memory.
 // fuzz: waiting 95 %
 #include "sync/wait_group.h"
 
