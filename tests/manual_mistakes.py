@@ -85,7 +85,7 @@ for what, old, new, expected in (
         expect(what, [str(mistake)], expected)
 
 # fiberrt_dl.h.
-planted = read_header(header_text, replaced(dl_text, "dlerror says; as fiberrt_dl_load. Since: 0.1", "dlerror says."))
+planted = read_header(header_text, replaced(dl_text, "text of dlerror; as fiberrt_dl_load. Since: 0.1", "dlerror says."))
 expect("no Since in fiberrt_dl.h", check.comments(planted, exported), "fiberrt_dl_open: the field Since is missing")
 
 # The exported names: one too few, one too many.
