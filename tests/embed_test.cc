@@ -1167,15 +1167,14 @@ TEST_P(EmbedLoopTest, UnderLoadFromOtherThreadsNoWakeIsLost) {
         auto post = [&] {
             if (++posted == posts) finished++;
         };
-        auto answerer =
-            [&] { // each question causes a wakeup; several may be one, those before the first run none
-                for (;;) {
-                    answered = asked.load();
-                    if (answered >= rounds) break;
-                    EXPECT_EQ(fiber_yield(), 0);
-                }
-                finished++;
-            };
+        auto answerer = [&] { // each question causes a wakeup; several may be one, those before the first run none
+            for (;;) {
+                answered = asked.load();
+                if (answered >= rounds) break;
+                EXPECT_EQ(fiber_yield(), 0);
+            }
+            finished++;
+        };
         auto echo = [&] {
             char text[64];
             for (int64_t got; (got = fiber_read(sockets[0], text, sizeof text)) > 0; echoed += int(got))

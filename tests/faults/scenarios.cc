@@ -266,8 +266,7 @@ TEST(Faults, PoolsAndTheirTasks) {
     fiber_pool_t pool{};
     ASSERT_EQ(insist([&] {
                   const int told = fiber_pool_create(&pool, attr);
-                  if (told < 0)
-                      ::usleep(20'000); // the threads that it did start end, and its record is free again
+                  if (told < 0) ::usleep(20'000); // the threads that it did start end, and its record is free again
                   return told;
               }),
               0);
