@@ -1,13 +1,14 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
 # Tests of the documentation: its code blocks are compiled and run, its links and names are looked up (tests/docs).
-# prose.planted checks prose.py, which counts turns of phrase that make comments and pages hard to read.
+# prose counts turns of phrase that make comments and pages hard to read; prose.planted checks that it finds them.
 find_package(Python3 COMPONENTS Interpreter)
 if(NOT Python3_FOUND)
-    message(WARNING "The tests docs, docs.planted and prose.planted are LEFT OUT: no python3.")
+    message(WARNING "The tests docs, docs.planted, prose and prose.planted are LEFT OUT: no python3.")
     return()
 endif()
+add_test(NAME prose COMMAND Python3::Interpreter ${CMAKE_CURRENT_SOURCE_DIR}/prose.py --root ${PROJECT_SOURCE_DIR})
 add_test(NAME prose.planted COMMAND Python3::Interpreter ${CMAKE_CURRENT_SOURCE_DIR}/prose_test.py)
-set_tests_properties(prose.planted PROPERTIES LABELS docs)
+set_tests_properties(prose prose.planted PROPERTIES LABELS docs)
 if(NOT FIBERRT_EXAMPLES OR NOT FIBERRT_TOOLS OR NOT FIBERRT_PKG_CONFIG)
     message(WARNING "The tests docs and docs.planted are LEFT OUT: they need the examples, the tools and pkg-config.")
     return()
