@@ -141,10 +141,8 @@ const char* a_path() {
                                        "/",     "."};
     return some[byte() % 8];
 }
-const char* no_path() {
-    return one_in(4) ? nullptr : one_in(4) ? "" : "/nonexistent/b";
-} // for calls that make or
-  // remove files
+// For calls that make or remove files.
+const char* no_path() { return one_in(4) ? nullptr : one_in(4) ? "" : "/nonexistent/b"; }
 
 // ---- results --------------------------------------------------------------------------------------------------------
 

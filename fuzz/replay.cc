@@ -29,9 +29,8 @@ int main(int argc, char** argv) {
             fprintf(stderr, "%s cannot be read\n", name.c_str());
             return 1;
         }
-        if (argc == 2 && files.size() > 1)
-            fprintf(stderr, "%s\n", name.c_str()); // the last line printed before a
-                                                   // crash names the file
+        // The last line printed before a crash names the file.
+        if (argc == 2 && files.size() > 1) fprintf(stderr, "%s\n", name.c_str());
         LLVMFuzzerTestOneInput(reinterpret_cast<const uint8_t*>(bytes.data()), bytes.size());
     }
     if (files.empty()) {

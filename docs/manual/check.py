@@ -8,7 +8,7 @@ import subprocess
 from header import FIELDS, split_errors
 from pages import GENERAL_ON_PAGES, home
 
-# Places that do not exist on a page of its own, where the header's reader would find them above or below.
+# Places that do not exist on a separate page, where the header's reader would find them above or below.
 POSITION = re.compile(r"\b(?:see|said|told|as|seen|I/O|signals|errors|the (?:two|three|four|five|six)|of them|listed)"
                       r" (above|below)\b(?! \d)|\((?:see )?(above|below)\)")
 
@@ -95,7 +95,7 @@ def positions(header):
 
 
 def exports(header, exported):
-    """Where this and src/exported.awk, of which the library's names are made, read the header differently."""
+    """Where this and src/exported.awk, which makes the library's names, read the header differently."""
     out = []
     for function in header.functions:
         if function.macro or function.section.include != "fiberrt.h":

@@ -35,7 +35,7 @@ class Function:
     parameters: list = field(default_factory=list)  # (declaration, name)
     link_name: str = ""
     text: list = field(default_factory=list)  # lines of the description
-    own: dict = field(default_factory=dict)  # the fields of its own comment
+    own: dict = field(default_factory=dict)  # the fields in this function's comment
     fields: dict = field(default_factory=dict)  # and those it has from elsewhere
     note: list | None = None  # a comment that stands before this and others: lines
     macro: bool = False

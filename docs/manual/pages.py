@@ -11,7 +11,7 @@ from mdoc import Writer, argument
 
 # What the names of a page's functions match, and what it is about. Of a function that none of these matches: if it is of
 # a type of the caller's memory (fiber_sem_t), its page is about these, as the comment behind the type calls them; else
-# it has a page of its own, which its first sentence describes.
+# it has a separate page, which its first sentence describes.
 GROUPS = (
     (r"fiber_version", "the version of the library that runs"),
     (r"fiber_strerror", "a sentence for a result"),
@@ -351,7 +351,7 @@ def tidy(lines):
 
 
 def home(block, names, header, of=None):
-    """The page on which a large block of constants, or one of its types, stands: the first that speaks of it."""
+    """The page on which a large block of constants, or a type of the block, stands: the first that speaks of it."""
     for page, (_, functions) in names.groups.items():
         if of in names.types:
             if any(of in type_words(function) for function in functions):
