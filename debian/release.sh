@@ -4,8 +4,8 @@
 # command that README gives, and runs it; loads a plugin that uses the library into a program that does not; installs
 # the wheel and runs README's Python example; in a second system, with Go, builds and runs the Go example. Usage:
 # release.sh FOLDER DEBS WHEELS: an empty work folder, the folder of the packages, the folder of the wheel. Needs root,
-# for the chroots. A step that cannot run is a failure. Shell, because it runs in chroots the commands that a user
-# types.
+# for the chroots. A step that cannot run is a failure.
+# Shell, because it runs in chroots the commands that a user types.
 set -eu
 here=$(CDPATH='' cd -- "$(dirname -- "$0")" && pwd)
 root=$(dirname "$here")

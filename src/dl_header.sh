@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT OR Apache-2.0
-# dl_header.sh HEADER - prints fiberrt_dl.h, made from the declarations of fiberrt.h. The build calls it each time. It
-# is a shell script, because the library must build on systems that have only a shell, sed and awk.
+# dl_header.sh HEADER - prints fiberrt_dl.h, made from the declarations of fiberrt.h. The build calls it each time.
+# Shell, because the library must build on systems that have only a shell, sed and awk.
 set -eu
 LC_ALL=C
 export LC_ALL

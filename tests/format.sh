@@ -12,8 +12,7 @@ command -v "$format" >/dev/null || {
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 
-# Leaves out files that SWIG writes; fiberrt.h, a manual laid out by hand; and frames for examples, which are not
-# programs.
+# Leaves out files that SWIG writes; fiberrt.h, laid out by hand; and frames for examples, which are no programs.
 find bench bindings examples fuzz include src tests tools -type f \
     \( -name '*.c' -o -name '*.cc' -o -name '*.h' -o -name '*.hpp' \) ! -path '*/raw/raw_wrap.c' \
     ! -path include/fiberrt.h ! -path 'tests/docs/frames/*' ! -path '*/build/*' |

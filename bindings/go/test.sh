@@ -5,8 +5,8 @@
 # processors. FIBERRT_BUILD: a built tree of the library, build/release for example; without it one is made in FOLDER.
 # SWIG: SWIG 4.1, by which internal/raw is made again and compared; swig without it.
 # FOLDER may be kept. The tests that could not run are listed at the end and in FOLDER/left_out: in each line a name, a
-# tab and the reason. Exit status 77: no test ran. Shell, because it runs the commands of a Go developer in a prepared
-# environment.
+# tab and the reason. Exit status 77: no test ran.
+# Shell, because it runs the commands of a Go developer in a prepared environment.
 set -eu
 here=$(CDPATH='' cd -- "$(dirname -- "$0")" && pwd)
 mkdir -p "$1"

@@ -5,7 +5,8 @@
 # Usage: debug.sh FOLDER [PYTEST-ARGUMENT...]: FOLDER is the folder of test.sh, which must have run before; its
 # environment has pytest and pybind11. The interpreter comes from Debian's packages, unpacked under FOLDER/debug, not
 # installed. Exits with 77 if it is not available. FIBERRT_BUILD: a build tree whose shared library is used; by default
-# the core is compiled in. Shell, because it unpacks packages, and the interpreter is none of this system's.
+# the core is compiled in.
+# Shell, because it unpacks packages, and the interpreter is none of this system's.
 set -eu
 here=$(CDPATH='' cd -- "$(dirname -- "$0")" && pwd)
 mkdir -p "$1"

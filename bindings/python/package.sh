@@ -2,10 +2,11 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
 # Makes the package for publication: a source distribution, and from it a manylinux wheel, whose tests run in an
 # environment without a compiler. With --all it runs only some of these tests, but also checks the stubs, and installs
-# the source distribution away from the repository, against an installed libfiberrt.so. Shell, because it makes
-# environments and calls pip in them, and uses no Python outside of these. Usage: package.sh FOLDER [--all]; the result
-# is in FOLDER/dist. PYTHON: the interpreter, python3 by default. FIBERRT_BUILD: the build tree whose shared library is
-# installed; by default one is built. FIBERRT_UNITY=ON: compile the core a folder at a time.
+# the source distribution away from the repository, against an installed libfiberrt.so.
+# Shell, because it makes environments and calls pip in them, and uses no Python outside of these.
+# Usage: package.sh FOLDER [--all]; the result is in FOLDER/dist. PYTHON: the interpreter, python3 by default.
+# FIBERRT_BUILD: the build tree whose shared library is installed; by default one is built. FIBERRT_UNITY=ON: compile
+# the core a folder at a time.
 set -eu
 here=$(CDPATH='' cd -- "$(dirname -- "$0")" && pwd)
 mkdir -p "$1"

@@ -28,7 +28,7 @@ mistaken() { # WHAT SED-EXPRESSION: it is told.
 mistaken 'fiber_detach is declared with the linker name of fiber_exit' 's/LINKNAME(fiber_detach)/LINKNAME(fiber_exit)/'
 mistaken 'has no FIBERRT_LINKNAME' 's/ FIBERRT_LINKNAME(fiber_detach)//'
 mistaken 'fiber_detach is declared twice' '/LINKNAME(fiber_detach)/{p}'
-mistaken 'fiber_detach: no "Since:" says' '/is a main flow\. Since: /s/Since: .*/Since ever/'
+mistaken 'fiber_set_fork_policy: no "Since:" says' '/neither of the two\. Since: /s/Since: .*/Since ever/'
 sed 's/ /@@FIBERRT_/; p; s/^/fiberrt_/' "$work/exported" | sort >"$work/header.names"
 
 nm -D --defined-only "$library" | awk '$2 != "A" { print $3 }' | sort >"$work/library.names"
