@@ -176,7 +176,7 @@ EOF
         shows fibers 'Of some fibers nothing is known'
         shows fibers '"sleeper"\): .*cannot be read'
         shows fibers '"yielder"\): yields until it is woken$'
-        part all | grep -A 1 '^Fiber .*"sleeper"' | grep -q 'has no frames: what it has saved' ||
+        part all | grep -A 1 '^Fiber .*"sleeper"' | grep -q 'has no frames: its saved registers' ||
             fail 'it is not said why sleeper has no frames'
         backtrace_of all yielder | grep -q yielder_function || fail 'yielder is not shown any more'
         continue

@@ -1730,7 +1730,17 @@ bool is_in_table(const std::string &name) {
     return std::find(std::begin(do_not_wait), std::end(do_not_wait), name) != std::end(do_not_wait);
 }
 
-// The names of the functions that may wait, according to the comments above them, and those of the cases of select.
+std::string without_timeout(const std::string &name) {
+    const size_t at = name.rfind("_timeout");
+    return at == std::string::npos || at + 8 != name.size() ? "" : name.substr(0, at);
+}
+
+bool declares(const std::string &header, const std::string &name) {
+    return !name.empty() && header.find(" " + name + "(") != std::string::npos;
+}
+
+// The names of the functions that may wait, according to the comments above them or the section's, and those of the cases
+// of select. X_timeout waits if X does.
 std::vector<std::string> names_of_header(const std::string &text) {
     std::vector<std::string> names;
     size_t from = 0;
@@ -1738,9 +1748,20 @@ std::vector<std::string> names_of_header(const std::string &text) {
         const size_t open = text.find('(', at);
         size_t begin = open;
         while (isalnum(text[begin - 1]) || text[begin - 1] == '_') begin--;
+        const std::string name = text.substr(begin, open - begin);
         const size_t comment = text.rfind("/**", at);
-        if (comment < from || text.substr(comment, at - comment).find("Switches: no.") == std::string::npos)
-            names.push_back(text.substr(begin, open - begin));
+        std::string said = comment < from ? "" : text.substr(comment, at - comment);
+        const std::string quoted = "\"Switches: yes\""; // a text about such calls
+        for (size_t where; (where = said.find(quoted)) != std::string::npos;) said.erase(where, quoted.size());
+        if (said.find("Switches:") == std::string::npos && declares(text, without_timeout(name))) {
+            if (std::find(names.begin(), names.end(), without_timeout(name)) != names.end()) names.push_back(name);
+            continue;
+        }
+        if (said.find("Switches:") == std::string::npos) {
+            const size_t section = text.rfind("\n/* ---", at);
+            said = text.substr(section, text.find("*/", section) - section);
+        }
+        if (said.find("Switches: no.") == std::string::npos) names.push_back(name);
     }
     for (size_t at = 0; (at = text.find("#define FIBER_CASE_", at)) != std::string::npos; at++)
         names.push_back(text.substr(at + 8, text.find(' ', at + 8) - at - 8));

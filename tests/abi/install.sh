@@ -31,9 +31,9 @@ library_below_usr=$(realpath "$(find "$work/system" -name libfiberrt.so)")
 if command -v gdb >"$work/gdb"; then
     gdb -nx -batch -iex "add-auto-load-safe-path $work/own" -ex 'help info fibers' "$library" >"$work/help" 2>&1 ||
         fail "gdb: $(cat "$work/help")"
-    grep -q 'Every fiber: its number' "$work/help" || fail "gdb does not load its script: $(cat "$work/help")"
+    grep -q 'Lists every cord and its fibers' "$work/help" || fail "gdb does not load its script: $(cat "$work/help")"
     gdb -nx -batch -ex "source $below_usr" -ex 'help info fibers' >"$work/help" 2>&1 || fail "gdb: $(cat "$work/help")"
-    grep -q 'Every fiber: its number' "$work/help" || fail "gdb does not load its script: $(cat "$work/help")"
+    grep -q 'Lists every cord and its fibers' "$work/help" || fail "gdb does not load its script: $(cat "$work/help")"
 else
     echo 'LEFT OUT: loading the script for gdb: there is no gdb'
 fi

@@ -26,9 +26,11 @@ def main():
     tables = {name: "".join(re.findall(r"alls\[\] = \{\n.*?^ *};$", text, re.M | re.S)) for name, text in texts.items()}
     tables["refused"] += texts["refused"].partition("\nTEST(")[2]  # some calls have a scenario of their own
     may_switch = re.findall(r"^#define (FIBER_CASE_\w+)", header, re.M)
-    for comment, name in re.findall(r"(/\*\*(?:(?!\*/).)*\*/)\nFIBERRT_API [^;]*?(fiber_\w+)\(", header, re.S):
-        if "Switches: no." not in comment:
-            may_switch.append(name)
+    sys.path.insert(0, str(source / "docs/manual"))
+    from header import read_header
+
+    may_switch += [function.name for function in read_header(header).functions
+                   if function.may_switch() and not function.macro]
     wrong = []
     if len(may_switch) < 60:
         wrong.append(f"only {len(may_switch)} calls and cases of fiberrt.h may switch: how is it written?")

@@ -319,9 +319,11 @@ print("main")
 def test_fork(patched):
     assert patched("""
         import os, warnings
-        warnings.simplefilter("ignore", DeprecationWarning)  # the thread of to_thread() exists, which does not matter
-        here go = threading.Event() others = [threading.Thread(target=go.wait) for i in range(3)] for thread in others:
-        thread.start() def child(how):
+        warnings.simplefilter("ignore", DeprecationWarning)  # the thread of to_thread() exists: no matter here
+        go = threading.Event()
+        others = [threading.Thread(target=go.wait) for i in range(3)]
+        for thread in others: thread.start()
+        def child(how):
             try:
                 print(how, threading.active_count(), threading.main_thread() is threading.current_thread(),
                       any(thread.is_alive() for thread in others), threading.current_thread().is_alive())
