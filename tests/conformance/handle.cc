@@ -168,14 +168,21 @@ TEST(FiberHandle, GarbageIsRefusedInEveryCall) {
 
 TEST(FiberHandle, ALiveHandleWithOneBitChangedIsRefusedInEveryCall) {
     Bystander a, b;
+    int others = 0;
     for (int bit = 0; bit < 64; bit++) {
         uint64_t id = a.fiber.id ^ (uint64_t{1} << bit);
         if (id == b.fiber.id || id == self().id) continue;
+        // One bit away may be the handle of a fiber that an earlier scenario left on another cord.
+        if (fiber_state(fiber_t{id}) >= 0) {
+            others++;
+            continue;
+        }
         for (const FiberCall &c : FIBER_CALLS) {
             int result = c.call(fiber_t{id});
             EXPECT_TRUE(malformed_or_gone(result)) << c.name << ", bit " << bit << ": " << result;
         }
     }
+    EXPECT_LE(others, 1);
     a.expect_untouched("one bit changed");
     b.expect_untouched("one bit changed");
 }
