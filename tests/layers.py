@@ -146,12 +146,17 @@ def reason_of(circle):
     return next((CIRCLES[name] for name in circle if name in CIRCLES), None)
 
 
-def main():
-    parser = argparse.ArgumentParser(description=__doc__)
+def arguments_of_build(description):
+    """The arguments of a check of the sources and the objects made from them."""
+    parser = argparse.ArgumentParser(description=description)
     parser.add_argument("source", type=Path, help="the folder of the sources")
     parser.add_argument("nm", help="the program that lists the symbols of an object")
     parser.add_argument("objects", nargs="+", metavar="object", help="the library's objects; other files are passed over")
-    arguments = parser.parse_args()
+    return parser.parse_args()
+
+
+def main():
+    arguments = arguments_of_build(__doc__)
     files, found, taken, wrong = examine(arguments.source, arguments.nm, arguments.objects)
     for circle in found:
         print(f"cycle of {len(circle)}: {' '.join(circle)}\n    {reason_of(circle) or 'NO REASON'}")

@@ -5,7 +5,6 @@ Fails if a figure is worse than its goal, or than the table's limit where the ta
 figures differ in names. The minutes of CI are only printed: they depend on the machine's other work.
 """
 
-import argparse
 import json
 import re
 import shutil
@@ -127,11 +126,7 @@ def goals(source):
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("source", type=Path, help="the folder of the sources")
-    parser.add_argument("nm", help="the program that lists the symbols of an object")
-    parser.add_argument("objects", nargs="+", metavar="object", help="the library's objects; other files are passed over")
-    arguments = parser.parse_args()
+    arguments = layers.arguments_of_build(__doc__)
     source = arguments.source.resolve()
     limits, wrong, names = goals(source), [], set()
     print(f"{'':52}{'now':>6}{'goal':>6}")
