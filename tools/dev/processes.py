@@ -55,6 +55,7 @@ def _end() -> None:
     begun = time.monotonic()
     while time.monotonic() < begun + 15:
         processes = list(_processes())
+        # Also a program that start() has not noted yet, as the signal came just then.
         sessions = set(_sessions) | {pid for pid, _, parent, s in processes if parent == os.getpid() and s == pid}
         members = {pid for pid, state, _, session in processes if session in sessions and state not in "ZX"}
         if not members:
