@@ -16,13 +16,13 @@ GROUPS = (
     (r"fiber_version", "the version of the library that runs"),
     (r"fiber_strerror", "a sentence for a result"),
     (r"fiber_now", "the time by which deadlines are measured"),
-    (r"fiber_set_fork_policy", "what children of this process may do with fibers"),
-    (r"fiber_detach", "let nobody join a fiber"),
+    (r"fiber_set_fork_policy", "set whether forked children may use fibers"),
+    (r"fiber_detach", "detach a fiber"),
     (r"fiber_exit", "end the calling fiber"),
-    (r"fiber_self", "the handle of the calling fiber"),
-    (r"fiber_state", "what a fiber does"),
+    (r"fiber_self", "return the handle of the calling fiber"),
+    (r"fiber_state", "return the state of a fiber"),
     (r"fiber_sleep", "wait for a time"),
-    (r"fiber_every", "wait for the next tick of a steady beat"),
+    (r"fiber_every", "wait for the next tick of a fixed interval"),
     (r"fiber_cord_start", "start a thread with a cord"),
     (r"fiber_cord_shutdown", "end the fibers of a cord"),
     (r"fiber_post", "start a fiber on any cord"),
@@ -30,7 +30,7 @@ GROUPS = (
     (r"fiber_select", "wait for one of several things"),
     (r"fiber_connect", "connect a socket"),
     (r"fiber_close", "close a descriptor"),
-    (r"fiber_statx", "what is known of a file"),
+    (r"fiber_statx", "read the status of a file"),
     (r"fiber_poll_fd", "wait until a descriptor is ready"),
     (r"fiber_getdents64", "read a directory"),
     (r"fiber_splice", "move data between descriptors"),
@@ -41,24 +41,22 @@ GROUPS = (
     (r"fiber_dial", "connect to an address that is given as text"),
     (r"fiber_hooks_set", "the hooks of a cord"),
     (r"fiber_exchange", "run hosted fibers in batches"),
-    (r"fiber_info", "what is known of a fiber"),
-    (r"fiber_stats", "counters of a cord"),
-    (r"fiber_backend_name", "what performs the I/O"),
-    (r"fiber_features", "what the library was built with"),
-    (r"fiber_dump", "write what all fibers do"),
-    (r"fiber_report_overflows", "tell of overflows of fibers' stacks"),
-    (r"fiber_watchdog_\w+", "tell of fibers that keep their thread"),
+    (r"fiber_info", "read the state of a fiber"),
+    (r"fiber_stats", "read the counters of a cord"),
+    (r"fiber_backend_name", "the backend that performs the I/O"),
+    (r"fiber_features", "the backends that the library was built with"),
+    (r"fiber_dump", "write the state of all fibers"),
+    (r"fiber_report_overflows", "report overflows of fibers' stacks"),
+    (r"fiber_watchdog_\w+", "report fibers that keep their thread"),
     (r"fiberrt_dl_\w+", "load libfiberrt at run time"),
     (r"FIBERRT_DL_WITH_TIMEOUT", "a block with a deadline, where libfiberrt is loaded at run time"),
-    (r"fiber_report_overflows", "have overflows of stacks reported"),
-    (r"fiber_watchdog_(start|stop)", "tell of fibers that keep their threads"),
     (r"fiber_attr_\w+", "attributes of a fiber to be made"),
     (r"fiber_(new|spawn(_attr)?|start)", "make a fiber, and let it run"),
     (r"fiber_(join|await)(_timeout)?", "wait until a fiber has ended"),
     (r"fiber_(set_)?name", "the name of a fiber"),
     (r"fiber_(yield|wakeup)(_timeout|_value)?", "park the calling fiber, and wake others"),
-    (r"fiber_reschedule(_if_due)?", "give the other fibers a turn"),
-    (r"fiber_transfer(rer)?", "give the thread to a certain fiber"),
+    (r"fiber_reschedule(_if_due)?", "let the other fibers run"),
+    (r"fiber_transfer(rer)?", "switch directly to a fiber"),
     (r"fiber_noswitch_(enter|leave)", "sections in which no call switches"),
     (r"fiber_cancel(led)?", "cancel a fiber"),
     (r"fiber_interrupt(ed)?", "end one wait of a fiber"),
@@ -67,13 +65,13 @@ GROUPS = (
     (r"FIBER_WITH_TIMEOUT|fiber_timeout_block_\w+", "a block with a deadline"),
     (r"fiber_cord_attr_\w+", "attributes of a cord to be started"),
     (r"fiber_cord_join(_timeout)?", "wait until a cord has ended"),
-    (r"fiber_cord_(self|name)", "which cord it is"),
+    (r"fiber_cord_(self|name)", "the handle and the name of a cord"),
     (r"fiber_pool_attr_\w+", "attributes of a pool to be made"),
     (r"fiber_pool_(create|close)", "make and end a pool of threads"),
     (r"fiber_pool_submit(_flags)?", "give a pool a task"),
     (r"fiber_pool_(un)?bind", "let a thread work for a pool"),
     (r"fiber_cord_(fd|run|next_deadline)", "run fibers inside another event loop"),
-    (r"fiber_key_\w+", "values that each fiber has for itself"),
+    (r"fiber_key_\w+", "values of a fiber's own"),
     (r"fiber_chan_\w+", "channels"),
     (r"fiber_(p?read|p?write|readv|writev)", "read and write"),
     (r"fiber_(recv|send)(?!_)\w*", "receive and send"),
@@ -89,7 +87,7 @@ GROUPS = (
     (r"fiber_offload(_\w+)?", "call blocking code on another thread"),
     (r"fiber_tag_[sg]et", "the tag by which hooks know a fiber"),
     (r"fiber_hosted_\w+", "fibers without a stack"),
-    (r"fiber_op_start|fiber_ops_\w+", "what hosted fibers wait for"),
+    (r"fiber_op_start|fiber_ops_\w+", "operations of hosted fibers"),
 )
 
 # The pages of section 7, of what the header says about several functions, where the section's title is no name.
@@ -110,7 +108,7 @@ PLAIN = {
     "-EMFILE": "the process may have no more descriptors",
     "-ENFILE": "the system has no more descriptors",
     "-ENOSPC": "there is no room on the device, or none of epoll's watches is left",
-    "-EAGAIN": "what it needs is not to be had now",
+    "-EAGAIN": "a resource that it needs is not available now",
     "-ETIMEDOUT": "the time has passed",
 }
 
@@ -370,9 +368,9 @@ def write_results(writer, functions, names):
         else:
             writer.flow(", ".join(function.name for function in numbers) + ": zero or more is success; less than zero "
                         "is an error, -E… as in <errno.h>. errno is not set.")
-        writer.flow("What a success returns is said above.")
+        writer.flow("The description gives the result of a success.")
     else:
-        writer.flow("What is returned is said above.")
+        writer.flow("The description gives the result.")
     if not numbers:
         return
     writer.heading("ERRORS")
