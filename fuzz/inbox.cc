@@ -233,7 +233,7 @@ void join(Subject& subject, int64_t timeout) {
     subject.joining--;
     if (result == 0) {
         FUZZ_CHECK(is_over(subject));
-        FUZZ_CHECK(value == (subject.ran ? &subject : FIBER_CANCELED));
+        FUZZ_CHECK(value == (subject.ran ? &subject : FIBER_CANCELLED));
         subject.joined = true;
     } else if (result == -EINVAL) {
         FUZZ_CHECK(subject.detached);

@@ -365,7 +365,7 @@ public:
         target.cancel_reason = reason;
         if (target.state == State::created || target.state == State::stackless) {
             stackless_.erase(std::remove(stackless_.begin(), stackless_.end(), f), stackless_.end());
-            bury(f, FIBER_CANCELED);
+            bury(f, FIBER_CANCELLED);
         } else if (!shielded(f)) {
             stop(f, -ECANCELED);
         }
@@ -592,7 +592,7 @@ protected:
     // A fiber's first run; false: it does not run now, or never.
     bool begin(int f) {
         if (at(f).cancelled) {
-            bury(f, FIBER_CANCELED);
+            bury(f, FIBER_CANCELLED);
             offer_stack(); // the stack may have been meant for it
             return false;
         }

@@ -108,7 +108,7 @@ typedef struct fiber_pool_attr fiber_pool_attr_t;       /* attributes of a new p
 typedef struct fiber_process_attr fiber_process_attr_t; /* attributes of a new child process */
 
 /* The result of a fiber that was cancelled before its first run. */
-#define FIBER_CANCELED ((void *)(intptr_t)-1)
+#define FIBER_CANCELLED ((void *)(intptr_t)-1)
 
 /* Durations. The multiplication is not checked. */
 #define FIBER_FOREVER INT64_MAX
@@ -178,7 +178,7 @@ FIBERRT_API int fiber_start(fiber_t fiber) FIBERRT_LINKNAME(fiber_start);
 
 /**
  * Waits until a fiber has ended, and receives its result. *result (may be NULL) is the value that its function returned
- * or gave to fiber_exit, or FIBER_CANCELED if it was cancelled before its first run. Every fiber already waiting gets
+ * or gave to fiber_exit, or FIBER_CANCELLED if it was cancelled before its first run. Every fiber already waiting gets
  * it. After the first successful join the handle is stale; after -ECANCELED, -EINTR or -ETIMEDOUT the fiber can be
  * joined again.
  *

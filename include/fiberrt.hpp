@@ -15,7 +15,7 @@
 // the names of <unistd.h> or `using namespace std`.
 //
 // Errors are exceptions of class error, a std::system_error whose code is the errno in generic_category: e.code() ==
-// std::errc::broken_pipe. Three of them concern only the fiber that made the call: canceled, interrupted, timed_out. A
+// std::errc::broken_pipe. Three of them concern only the fiber that made the call: cancelled, interrupted, timed_out. A
 // fiber that does not catch them unwinds and ends, which is the purpose of a cancel. A wait with a time (wait_for,
 // send_for, try_lock_for) reports by its result that the time has passed; only recv_for throws timed_out. If the
 // deadline of a scope has passed instead, the next call that waits throws timed_out.
@@ -23,7 +23,7 @@
 // Exceptions never pass through the library's own frames. An exception that leaves the function of a fiber is kept for
 // join(), of a scope's child for scope::close(), of a cord for cord::join(). An exception that leaves a detached fiber
 // or a task submitted to a pool terminates the program, as in a std::thread, after the fiber's name has been printed.
-// canceled does not: a cancelled fiber may end by it. pthread_exit and pthread_cancel in a fiber end the program, too.
+// cancelled does not: a cancelled fiber may end by it. pthread_exit and pthread_cancel in a fiber end the program, too.
 // Never call fiber_exit: it runs no destructors.
 //
 // A function is moved into memory allocated for it (the only allocation), and destroyed once: on the fiber's stack when
@@ -95,7 +95,7 @@ public:
 };
 
 /// The calling fiber is cancelled, or one of the scopes around its current code was. Do not swallow it.
-struct canceled : error {
+struct cancelled : error {
     using error::error;
 };
 
@@ -112,7 +112,7 @@ struct timed_out : error {
 /// Throws the exception for a negative result.
 [[noreturn]] inline void fail(std::int64_t result, const char* call) {
     switch (result) {
-    case -ECANCELED: throw canceled(result, call);
+    case -ECANCELED: throw cancelled(result, call);
     case -EINTR: throw interrupted(result, call);
     case -ETIMEDOUT: throw timed_out(result, call);
     default: throw error(result, call);
@@ -357,7 +357,7 @@ struct joinable final : outcome<T> {
             }
         }
         FIBERRT_CATCH_FORCED_UNWIND_
-        catch (const canceled&) {
+        catch (const cancelled&) {
             self->failure = std::current_exception();
         }
         catch (...) {
@@ -383,7 +383,7 @@ struct unattended final : body {
         share<unattended> self(static_cast<unattended*>(static_cast<body*>(arg)));
         try {
             std::move (*self->function)();
-        } catch (const canceled&) { // any other exception terminates the program, with the stack as it was
+        } catch (const cancelled&) { // any other exception terminates the program, with the stack as it was
         }
         return nullptr;
     }
@@ -571,7 +571,7 @@ public:
     }
 
     /// Detaches the fiber, so it cannot be joined. An exception that leaves it later terminates the program, unless it
-    /// is canceled; an exception that has left it already is dropped.
+    /// is cancelled; an exception that has left it already is dropped.
     void detach() {
         need();
         if (!end_) fiber_detach(handle_);
@@ -579,7 +579,7 @@ public:
         handle_ = {0};
     }
 
-    /// fiber_cancel: the fiber's waits throw canceled from now on. Does nothing if the fiber has ended.
+    /// fiber_cancel: the fiber's waits throw cancelled from now on. Does nothing if the fiber has ended.
     void cancel(void* reason = nullptr) {
         need();
         fiber_cancel(handle_, reason);
@@ -671,7 +671,7 @@ detail::spawned<F> spawn(F&& function) {
 }
 
 /// Starts a detached fiber, which cannot be joined. An exception that leaves it terminates the program, unless it is
-/// canceled.
+/// cancelled.
 ///
 ///     spawn_detached([] { work(); });
 template <class F>
@@ -808,7 +808,7 @@ public:
     fiber_pool_t handle() const noexcept { return handle_; }
 
     /// Submits a function, which one of the pool's threads will call once. An exception that leaves it terminates the
-    /// program, unless it is canceled.
+    /// program, unless it is cancelled.
     template <class F>
     void submit(F&& function, unsigned flags = 0) {
         using Body = detail::unattended<std::decay_t<F>>;
@@ -896,7 +896,7 @@ struct child final : body {
             self->kin->successes.fetch_add(1, std::memory_order_relaxed);
         }
         FIBERRT_CATCH_FORCED_UNWIND_
-        catch (const canceled&) { // mostly by the scope, which does not count it as a failure
+        catch (const cancelled&) { // mostly by the scope, which does not count it as a failure
             result = -ECANCELED;
         }
         catch (const std::system_error& e) {
@@ -2144,7 +2144,7 @@ namespace fiberrt {
 //     for (int number : counted) sum += number; // on a stack
 //     sender.join();
 //
-// A cancel throws canceled from the co_await, as it does from a call. Destructors cannot wait in a coroutine: a
+// A cancel throws cancelled from the co_await, as it does from a call. Destructors cannot wait in a coroutine: a
 // fiber<T> that is destroyed there is cancelled and detached, so join the fibers that you have spawned. Scopes serve
 // only for deadlines there (co::with_timeout). A lambda that is spawned lives as long as its coroutine, so it may
 // capture.
@@ -2360,7 +2360,7 @@ struct hosted_body final : outcome<T> {
     // These two are not inlined: else each turn would save the registers that they need.
     [[gnu::noinline]] int never() {
         body::never_ran(this);
-        fiber_hosted_end(this_fiber::self(), FIBER_CANCELED);
+        fiber_hosted_end(this_fiber::self(), FIBER_CANCELLED);
         return FIBER_STEP_END;
     }
 
@@ -2385,11 +2385,11 @@ struct hosted_body final : outcome<T> {
         return FIBER_STEP_END;
     }
 
-    // For a detached fiber: an exception other than canceled terminates the program, because no joiner can get it.
+    // For a detached fiber: an exception other than cancelled terminates the program, because no joiner can get it.
     void unless_cancelled() {
         try {
             std::rethrow_exception(this->failure);
-        } catch (const canceled&) {}
+        } catch (const cancelled&) {}
     }
 };
 
@@ -2613,7 +2613,7 @@ fiber<T> spawn(task<T> coroutine) {
 }
 
 /// Starts a coroutine as a detached hosted fiber, which cannot be joined. An exception that leaves it terminates the
-/// program, unless it is canceled.
+/// program, unless it is cancelled.
 template <class T>
 void spawn_detached(task<T> coroutine) {
     detail::create_hosted(detail::default_attributes(),
@@ -2629,7 +2629,7 @@ void spawn_detached(task<T> coroutine) {
 ///             co_await co::send(connection, bytes, n);
 ///         }
 ///     });
-///     echo.cancel(); // throws canceled from the co_await
+///     echo.cancel(); // throws cancelled from the co_await
 namespace co {
 
 template <class Rep, class Period>

@@ -337,7 +337,7 @@ public:
 private:
     void check_end(const Ward &ward, void *result) {
         EXPECT_FALSE(ward.detached);
-        if (result == FIBER_CANCELED) {
+        if (result == FIBER_CANCELLED) {
             EXPECT_EQ(ward.begun, 0);
             EXPECT_TRUE(ward.cancelled || ward.place->guest);
         } else {

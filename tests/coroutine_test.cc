@@ -321,7 +321,7 @@ TEST(Coroutine, LosesAndDoublesNoItem) {
         f::this_fiber::reschedule();
         EXPECT_EQ(alive, 2);
         sender.cancel();
-        EXPECT_THROW(sender.join(), f::canceled);
+        EXPECT_THROW(sender.join(), f::cancelled);
         EXPECT_EQ(alive, 1);
         auto receiver = f::spawn([&]() -> task<> {
             { auto token = co_await co::recv(tokens); }
@@ -350,7 +350,7 @@ TEST(Coroutine, CancelIsAnExceptionAtTheAwait) {
     f::this_fiber::reschedule();
     EXPECT_EQ(alive, 2);
     sleeper.cancel();
-    EXPECT_THROW(sleeper.join(), f::canceled);
+    EXPECT_THROW(sleeper.join(), f::cancelled);
     EXPECT_EQ(alive, 0);
     auto interrupted = f::spawn(sleeps(alive));
     f::this_fiber::reschedule();
@@ -361,7 +361,7 @@ TEST(Coroutine, CancelIsAnExceptionAtTheAwait) {
     });
     f::this_fiber::reschedule();
     busy.cancel();
-    EXPECT_THROW(busy.join(), f::canceled);
+    EXPECT_THROW(busy.join(), f::cancelled);
     auto yields = f::spawn([&]() -> task<int> {
         co_await co::yield();
         co_return 1;
@@ -558,7 +558,7 @@ TEST(Coroutine, CallsWhatWaitsOnAStack) {
         co_await co::call([&] {
             try {
                 f::sleep_for(hang);
-            } catch (const f::canceled&) {
+            } catch (const f::cancelled&) {
                 unwound = true;
                 throw;
             }
@@ -566,7 +566,7 @@ TEST(Coroutine, CallsWhatWaitsOnAStack) {
     });
     f::sleep_for(1ms);
     cancelled.cancel();
-    EXPECT_THROW(cancelled.join(), f::canceled);
+    EXPECT_THROW(cancelled.join(), f::cancelled);
     EXPECT_TRUE(unwound);
 }
 
@@ -597,7 +597,7 @@ TEST(Coroutine, ReadsAndWrites) {
     });
     f::sleep_for(1ms);
     reader.cancel();
-    EXPECT_THROW(reader.join(), f::canceled);
+    EXPECT_THROW(reader.join(), f::cancelled);
     EXPECT_EQ(f::spawn([&]() -> task<std::size_t> { co_return co_await co::write(here, "y", 1); }).join(), 1u);
     EXPECT_EQ(here.read(some.data(), 1), 1u);
     here.close();

@@ -87,7 +87,7 @@ TEST(ConditionVariable, WaitsWithAndWithoutAPredicate) {
     hold.unlock();
     f::this_fiber::reschedule();
     waiter.cancel();
-    EXPECT_THROW(waiter.join(), f::canceled);
+    EXPECT_THROW(waiter.join(), f::cancelled);
     EXPECT_TRUE(mutex.try_lock());
     mutex.unlock();
 }
@@ -243,7 +243,7 @@ TEST(Channel, LosesAndDoublesNothing) {
         f::this_fiber::reschedule();
         EXPECT_EQ(alive, 4);
         cancelled.cancel();
-        EXPECT_THROW(cancelled.join(), f::canceled);
+        EXPECT_THROW(cancelled.join(), f::cancelled);
         EXPECT_EQ(alive, 3);
         tokens.recv();
         EXPECT_EQ(alive, 2);

@@ -268,12 +268,12 @@ TEST(Offload, DestroysTheFunctionOnceWhoeverEndsFirst) {
     f::offload_detached([token = Token(alive)] {});
     EXPECT_EQ(alive, 0);
     auto cancelled = f::spawn([&] {
-        EXPECT_THROW(f::sleep_for(hang), f::canceled);
+        EXPECT_THROW(f::sleep_for(hang), f::cancelled);
         f::offload_detached([token = Token(alive)] {});
     });
     f::this_fiber::reschedule();
     cancelled.cancel();
-    EXPECT_THROW(cancelled.join(), f::canceled);
+    EXPECT_THROW(cancelled.join(), f::cancelled);
     EXPECT_EQ(alive, 0);
     NEEDS_THE_WORLD();
     struct Counted {

@@ -24,7 +24,7 @@ TEST(Error, IsASystemErrorWithTheErrno) {
 }
 
 TEST(Error, ThreeKindsSpeakOfTheCaller) {
-    EXPECT_THROW(f::check(-ECANCELED), f::canceled);
+    EXPECT_THROW(f::check(-ECANCELED), f::cancelled);
     EXPECT_THROW(f::check(-EINTR), f::interrupted);
     EXPECT_THROW(f::check(-ETIMEDOUT), f::timed_out);
     EXPECT_EQ(f::check(7), 7);
@@ -121,7 +121,7 @@ TEST(Fiber, UnwindsWhenItIsCancelled) {
     sleeper.cancel();
     sleeper.wait();
     EXPECT_EQ(alive, 0);
-    EXPECT_THROW(sleeper.join(), f::canceled);
+    EXPECT_THROW(sleeper.join(), f::cancelled);
 }
 
 TEST(Fiber, CancelledBeforeItRanHasDestroyedItsFunction) {
@@ -138,7 +138,7 @@ TEST(Fiber, CancelledBeforeItRanHasDestroyedItsFunction) {
     EXPECT_NO_THROW(EXPECT_FALSE(f::this_fiber::cancelled()));
     try {
         again.join();
-    } catch (const f::canceled&) {
+    } catch (const f::cancelled&) {
         FAIL() << "that would speak of the caller";
     } catch (const f::error& e) {
         EXPECT_EQ(e.code(), std::errc::operation_canceled);
@@ -154,7 +154,7 @@ TEST(Fiber, DestroyedIsCancelledAndJoined) {
             Token token(alive);
             try {
                 f::sleep_for(hang);
-            } catch (const f::canceled&) {
+            } catch (const f::cancelled&) {
                 cancelled = true;
                 f::shield here;
                 f::sleep_for(1ms); // the handle's destructor waits for this too
@@ -175,7 +175,7 @@ TEST(Fiber, DestructorWaitsAlsoInACancelledFiberAndDuringUnwinding) {
             Token token(alive);
             try {
                 f::sleep_for(hang);
-            } catch (const f::canceled&) {
+            } catch (const f::cancelled&) {
                 f::shield here;
                 for (int i = 0; i < 3; i++) f::this_fiber::reschedule();
                 throw;
@@ -198,7 +198,7 @@ TEST(Fiber, DestructorWaitsAlsoInACancelledFiberAndDuringUnwinding) {
     f::this_fiber::reschedule();
     f::this_fiber::reschedule();
     outer.cancel();
-    EXPECT_THROW(outer.join(), f::canceled);
+    EXPECT_THROW(outer.join(), f::cancelled);
     EXPECT_EQ(alive, 0);
     bystander.join();
 }
@@ -469,7 +469,7 @@ TEST(Cord, DestroyedIsShutDownAndWhatWasPostedIsDestroyed) {
             begun.set();
             try {
                 f::sleep_for(hang);
-            } catch (const f::canceled&) {
+            } catch (const f::cancelled&) {
                 unwound++;
                 throw;
             }
@@ -574,7 +574,7 @@ TEST(Scope, ThrowsWhatLeftTheFirstChildThatFailedAndCancelsTheOthers) {
     all.spawn([&] {
         try {
             f::sleep_for(hang);
-        } catch (const f::canceled&) {
+        } catch (const f::cancelled&) {
             cancelled++;
             throw;
         }
@@ -620,7 +620,7 @@ TEST(Scope, CancelIsNoErrorOfItsClose) {
     all.spawn([token = Token(alive)] { f::sleep_for(hang); });
     all.cancel();
     all.spawn([token = Token(alive)] { FAIL() << "it has been cancelled before"; });
-    EXPECT_THROW(f::sleep_for(1ms), f::canceled);
+    EXPECT_THROW(f::sleep_for(1ms), f::cancelled);
     all.close();
     EXPECT_EQ(alive, 0);
     f::sleep_for(1ms);

@@ -355,7 +355,7 @@ TEST(NoGuardToBeHad, AnOfferThatIsNotTakenIsPassedOn) {
         EXPECT_FALSE(ran);
         EXPECT_EQ(fiber_wakeup(holder), 0); // ends; its stack is offered to the first, which queues behind
         EXPECT_EQ(fiber_wakeup(other), 0);  // which cancels the first
-        EXPECT_EQ(join(first), FIBER_CANCELED);
+        EXPECT_EQ(join(first), FIBER_CANCELLED);
         for (int i = 0; i < 10 && !ran; i++) EXPECT_EQ(fiber_reschedule(), 0);
         EXPECT_TRUE(ran);
         EXPECT_EQ(fiber_wakeup(other), 0);
@@ -495,7 +495,7 @@ TEST(NewFibers, ThatFindNoMemoryKeepNoSlots) {
         for (fiber_t made : fibers) {
             EXPECT_EQ(fiber_cancel(made, nullptr), 0);
             EXPECT_EQ(fiber_wakeup(made), 0);
-            EXPECT_EQ(join(made), FIBER_CANCELED);
+            EXPECT_EQ(join(made), FIBER_CANCELLED);
         }
     });
 }

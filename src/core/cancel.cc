@@ -17,7 +17,7 @@ void cancel(Cord& cord, Fiber* fiber) {
         cord.executor.ops->cancelled_unrun(cord, fiber);
     } else if (fiber->sched.state == State::created || fiber->sched.state == State::awaiting_stack) {
         if (fiber->sched.state == State::awaiting_stack) awaiting_stack_remove(cord, fiber);
-        end_unrun(cord, fiber, FIBER_CANCELED, 0);
+        end_unrun(cord, fiber, FIBER_CANCELLED, 0);
         return;
     }
     attention_update(cord, fiber);

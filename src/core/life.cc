@@ -173,7 +173,7 @@ void adopt(Cord& cord, Fiber* fiber) {
     }
     count(cord, fiber, 1);
     if (cord.closing && !is_internal(fiber->life.kind)) {
-        end_unrun(cord, fiber, FIBER_CANCELED, 0);
+        end_unrun(cord, fiber, FIBER_CANCELLED, 0);
     } else if (!make_room(cord, fiber)) { // coverage: no memory
         end_unrun(cord, fiber, nullptr, -EAGAIN);
     }

@@ -194,7 +194,7 @@ Fiber* next_to_run(Cord& cord) {
             return fiber;
         } else if (fiber->requests.cancelled) {
             uint8_t stack_class = fiber->stack_class;
-            end_unrun(cord, fiber, FIBER_CANCELED, 0);
+            end_unrun(cord, fiber, FIBER_CANCELLED, 0);
             offer_stack(cord, stack_class);                        // a stack of this class may have been offered to it,
             offer_stack(cord, StackPool::other_kind(stack_class)); // or of this one
         } else if (!(environment && environment->refuses(Resource::stack)) && stack_take(cord, fiber)) {

@@ -61,7 +61,7 @@ int header_use(fiber *own) {
     fiber_t self = {0};
     fiber_scope_t scope = {0};
     fiber_key_t key = {0};
-    void *cancelled = FIBER_CANCELED;
+    void *cancelled = FIBER_CANCELLED;
 
     FIBER_WITH_TIMEOUT(FIBER_SEC(1), &outer) {
         FIBER_WITH_TIMEOUT(FIBER_MSEC(1) + FIBER_USEC(1), &inner) {

@@ -28,7 +28,7 @@ TEST(Cancel, BeforeStartTheFunctionNeverRunsAndJoinReportsIt) {
     EXPECT_EQ(fiber_wakeup(fiber), 0);
     EXPECT_EQ(fiber_reschedule(), 0);
     EXPECT_EQ(runs, 0);
-    EXPECT_EQ(join(fiber), FIBER_CANCELED);
+    EXPECT_EQ(join(fiber), FIBER_CANCELLED);
     EXPECT_EQ(runs, 0);
 }
 
@@ -40,7 +40,7 @@ TEST(Cancel, BeforeStartReachesAFiberThatAlreadyWaitsInJoin) {
     fiber_t joiner = start(joining);
     EXPECT_EQ(fiber_cancel(fiber, nullptr), 0);
     join(joiner);
-    EXPECT_EQ(result, FIBER_CANCELED);
+    EXPECT_EQ(result, FIBER_CANCELLED);
 }
 
 TEST(Cancel, OfAFiberScheduledButNotRunItNeverRuns) {
@@ -50,8 +50,8 @@ TEST(Cancel, OfAFiberScheduledButNotRunItNeverRuns) {
     EXPECT_EQ(fiber_wakeup(woken), 0);
     EXPECT_EQ(fiber_cancel(spawned, nullptr), 0);
     EXPECT_EQ(fiber_cancel(woken, nullptr), 0);
-    EXPECT_EQ(join(spawned), FIBER_CANCELED);
-    EXPECT_EQ(join(woken), FIBER_CANCELED);
+    EXPECT_EQ(join(spawned), FIBER_CANCELLED);
+    EXPECT_EQ(join(woken), FIBER_CANCELLED);
     EXPECT_EQ(runs, 0);
 }
 
@@ -509,7 +509,7 @@ TEST(Order, TRAP_WokenThenCancelledReturnsZeroAndTheCancelIsSeenAtTheNextCall) {
     EXPECT_EQ(second, -ECANCELED);
 }
 
-TEST(Order, CancelledThenWokenReturnsCanceledAndTheWakeupStaysAsPermit) {
+TEST(Order, CancelledThenWokenReturnsCancelledAndTheWakeupStaysAsPermit) {
     int result = 1, permit = -1;
     auto body = [&] {
         result = fiber_yield();

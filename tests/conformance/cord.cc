@@ -910,7 +910,7 @@ TEST(Shutdown, CancelsFibersThatAreOnTheirWay) {
     const fiber_t joiner = start(joins); // its request is on its way too
     phase = 2;
     join(joiner);
-    EXPECT_TRUE(error == -EOWNERDEAD || (error == 0 && result == FIBER_CANCELED)) << error;
+    EXPECT_TRUE(error == -EOWNERDEAD || (error == 0 && result == FIBER_CANCELLED)) << error;
     join_cord(cord);
     EXPECT_EQ(ran, 0);
 }

@@ -167,7 +167,7 @@ TEST(CrossStart, TRAP_MeetsAWakeupOrACancelOnItsWay) {
             EXPECT_TRUE(error == 0 || error == (cancels ? -ESRCH : -EBUSY)) << error;
             void *result = nullptr;
             expect_joined(fiber_join(fiber, &result));
-            unrun += result == FIBER_CANCELED;
+            unrun += result == FIBER_CANCELLED;
         }
         EXPECT_EQ(ran + unrun, often(300, 5));
     }
@@ -358,12 +358,12 @@ TEST(CrossCancel, ANewFiberNeverRuns) {
     auto body = [] { ADD_FAILURE() << "ran"; };
     const fiber_t fiber = create_on(worker, body);
     EXPECT_EQ(fiber_cancel(fiber, nullptr), 0);
-    EXPECT_EQ(join(fiber), FIBER_CANCELED);
+    EXPECT_EQ(join(fiber), FIBER_CANCELLED);
     Busy busy(worker);
     const fiber_t scheduled = spawn_on(worker, body);
     EXPECT_EQ(fiber_cancel(scheduled, nullptr), 0);
     busy.end();
-    EXPECT_EQ(join(scheduled), FIBER_CANCELED);
+    EXPECT_EQ(join(scheduled), FIBER_CANCELLED);
 }
 
 TEST(CrossCancel, EndsAnOperation) {
@@ -379,7 +379,7 @@ TEST(CrossCancel, EndsAnOperation) {
         const bool too_early = !(i % 2);
         EXPECT_EQ(fiber_cancel(fiber, nullptr), 0);
         void *result = join(fiber);
-        EXPECT_TRUE(!result || (too_early && result == FIBER_CANCELED));
+        EXPECT_TRUE(!result || (too_early && result == FIBER_CANCELLED));
     }
 }
 
@@ -571,7 +571,7 @@ TEST(CrossJoin, RacingCancelsAndEndsAnswerEachJoinerOnce) {
             const intptr_t error = reinterpret_cast<intptr_t>(result);
             told += error == 0;
             EXPECT_TRUE(error == 0 || error == -ESRCH || error == -ECANCELED || error == -ETIMEDOUT ||
-                        result == FIBER_CANCELED)
+                        result == FIBER_CANCELLED)
                 << error;
         }
         const int after = fiber_join(target, nullptr);
@@ -748,14 +748,14 @@ void ends(fiber_t fiber) { EXPECT_EQ(fiber_cancel(fiber, nullptr), 0); } // at o
 // A fiber that waits for another's end gets its result, whether or not the other's cord has heard of the join.
 TEST(CrossJoin, TRAP_OnItsWayAtTheEndComesInTime) {
     NEEDS_THREADS();
-    EXPECT_EQ(joined_on_its_way([](fiber_t) {}, ends), FIBER_CANCELED);
+    EXPECT_EQ(joined_on_its_way([](fiber_t) {}, ends), FIBER_CANCELLED);
     EXPECT_EQ(joined_on_its_way([](fiber_t) {},
                                 [](fiber_t target) {
                                     ends(target);
                                     EXPECT_EQ(fiber_join(target, nullptr), -ESRCH);
                                     EXPECT_EQ(fiber_detach(target), -ESRCH);
                                 }),
-              FIBER_CANCELED);
+              FIBER_CANCELLED);
 }
 
 TEST(CrossJoin, TRAP_OnItsWayIsNotForgottenForAnotherJoiner) {
@@ -770,9 +770,9 @@ TEST(CrossJoin, TRAP_OnItsWayIsNotForgottenForAnotherJoiner) {
                   },
                   [&](fiber_t fiber) {
                       ends(fiber);
-                      EXPECT_EQ(join(other), FIBER_CANCELED);
+                      EXPECT_EQ(join(other), FIBER_CANCELLED);
                   }),
-              FIBER_CANCELED);
+              FIBER_CANCELLED);
 }
 
 TEST(CrossJoin, TRAP_OnItsWayIsNotForgottenForADetach) {
@@ -783,13 +783,13 @@ TEST(CrossJoin, TRAP_OnItsWayIsNotForgottenForADetach) {
                                     detach(fiber);
                                     ends(fiber);
                                 }),
-              FIBER_CANCELED);
-    EXPECT_EQ(joined_on_its_way(ends, detach), FIBER_CANCELED);
+              FIBER_CANCELLED);
+    EXPECT_EQ(joined_on_its_way(ends, detach), FIBER_CANCELLED);
 }
 
 TEST(CrossJoin, TRAP_OnItsWayIsNotForgottenForAJoinOfTheDead) {
     NEEDS_THREADS();
-    EXPECT_EQ(joined_on_its_way(ends, [](fiber_t fiber) { EXPECT_EQ(join(fiber), FIBER_CANCELED); }), FIBER_CANCELED);
+    EXPECT_EQ(joined_on_its_way(ends, [](fiber_t fiber) { EXPECT_EQ(join(fiber), FIBER_CANCELLED); }), FIBER_CANCELLED);
 }
 
 // The request to join is still on its way when the fiber is gone and its slot has had another since.
@@ -840,7 +840,7 @@ TEST(CrossJoin, AFiberThatTheCordRefusesOnArrivalIsReportedToItsJoiner) {
     auto joins = [&] { return join(target); };
     const fiber_t joiner = start(joins);
     phase = 2;
-    EXPECT_EQ(join(joiner), FIBER_CANCELED);
+    EXPECT_EQ(join(joiner), FIBER_CANCELLED);
     join_cord(cord);
 }
 

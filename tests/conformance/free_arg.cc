@@ -83,7 +83,7 @@ TEST(FreeArg, IsNotCalledForWhoHasRun) {
     EXPECT_EQ(fiber_attr_set_free_arg(attr, nullptr), 0);
     fiber = make(argument, attr);
     EXPECT_EQ(fiber_cancel(fiber, nullptr), 0);
-    EXPECT_EQ(join(fiber), FIBER_CANCELED);
+    EXPECT_EQ(join(fiber), FIBER_CANCELLED);
     EXPECT_EQ(argument.freed, 0);
     EXPECT_EQ(fiber_new(&fiber, attr, nullptr, &argument), -EINVAL);
 }
@@ -111,12 +111,12 @@ TEST(FreeArg, IsCalledForWhoIsCancelledBefore) {
     fiber_t fiber = make(created, attr);
     EXPECT_EQ(fiber_cancel(fiber, nullptr), 0);
     expect_freed(created);
-    EXPECT_EQ(join(fiber), FIBER_CANCELED);
+    EXPECT_EQ(join(fiber), FIBER_CANCELLED);
     fiber = make(scheduled, attr);
     EXPECT_EQ(fiber_wakeup(fiber), 0);
     EXPECT_EQ(fiber_interrupt(fiber, &attr), 0);
     EXPECT_EQ(fiber_cancel(fiber, nullptr), 0);
-    EXPECT_EQ(join(fiber), FIBER_CANCELED);
+    EXPECT_EQ(join(fiber), FIBER_CANCELLED);
     expect_freed(scheduled);
     fiber = make(detached, attr);
     EXPECT_EQ(fiber_wakeup(fiber), 0);
@@ -176,7 +176,7 @@ TEST(FreeArg, MayCancelOthersAndMakeSome) {
     }
     EXPECT_EQ(fiber_cancel(fibers[0], nullptr), 0);
     EXPECT_EQ(freed, 20);
-    for (fiber_t fiber : fibers) EXPECT_EQ(join(fiber), FIBER_CANCELED);
+    for (fiber_t fiber : fibers) EXPECT_EQ(join(fiber), FIBER_CANCELLED);
 }
 
 TEST(FreeArg, IsCalledForChildrenOfAScopeThatIsStopped) {
@@ -311,7 +311,7 @@ TEST(FreeArg, HasReturnedBeforeTheEndIsTold) {
                 }
                 void *result = nullptr;
                 EXPECT_EQ(fiber_join(looker.fiber, &result), looker.detaches ? -ESRCH : 0);
-                EXPECT_EQ(result, looker.detaches ? nullptr : FIBER_CANCELED);
+                EXPECT_EQ(result, looker.detaches ? nullptr : FIBER_CANCELLED);
                 EXPECT_EQ(looker.state, FIBER_RUNNING);
             }
         }
@@ -326,7 +326,7 @@ TEST(FreeArg, HasReturnedBeforeAJoinerOrAScopeOfAnotherCordGoesOn) {
     joined.slow = child.slow = true;
     fiber_t fiber = make(joined, attr);
     EXPECT_EQ(fiber_cancel(fiber, nullptr), 0);
-    EXPECT_EQ(join(fiber), FIBER_CANCELED);
+    EXPECT_EQ(join(fiber), FIBER_CANCELLED);
     expect_freed(joined);
     fiber_scope_t scope{};
     ASSERT_EQ(fiber_scope_open(&scope, FIBER_FOREVER, 0), 0);

@@ -139,7 +139,7 @@ TEST(Hooks, DestroyIsToldOnceHoweverItEnds) {
     EXPECT_EQ(fiber_tag_set(taken, {nullptr, 0}), 0);
     EXPECT_EQ(fiber_cancel(cancelled, nullptr), 0);
     EXPECT_EQ(told.log, "");
-    EXPECT_EQ(join(cancelled), FIBER_CANCELED);
+    EXPECT_EQ(join(cancelled), FIBER_CANCELLED);
     EXPECT_EQ(told.log, "dc ");
     EXPECT_EQ(fiber_detach(detached), 0);
     EXPECT_EQ(fiber_start(detached), 0);

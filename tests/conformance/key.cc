@@ -274,7 +274,7 @@ TEST_F(KeyTest, AFiberThatNeverRanHasNothingToDestroy) {
     auto body = [&] { EXPECT_EQ(key.set(pointer(1)), 0); };
     fiber_t fiber = create(body);
     EXPECT_EQ(fiber_cancel(fiber, nullptr), 0);
-    EXPECT_EQ(join(fiber), FIBER_CANCELED);
+    EXPECT_EQ(join(fiber), FIBER_CANCELLED);
     EXPECT_TRUE(destroyed.empty());
 }
 

@@ -301,14 +301,14 @@ TEST(Join, AnInterruptedJoinCanBeRepeated) {
     EXPECT_EQ(result, pointer(3));
 }
 
-TEST(Join, OfAFiberThatNeverRanGivesCanceled) {
+TEST(Join, OfAFiberThatNeverRanGivesCancelled) {
     int runs = 0;
     auto body = [&] { runs++; };
     fiber_t fiber = create(body);
     EXPECT_EQ(fiber_cancel(fiber, nullptr), 0);
     void *result = nullptr;
     expect_joined(fiber_join(fiber, &result));
-    EXPECT_EQ(result, FIBER_CANCELED);
+    EXPECT_EQ(result, FIBER_CANCELLED);
     EXPECT_EQ(runs, 0);
 }
 
@@ -361,7 +361,7 @@ TEST(Await, OfADetachedFiberAndOfOneThatNeverRuns) {
     other = start(awaits_it);
     EXPECT_EQ(fiber_cancel(never, nullptr), 0);
     EXPECT_EQ(join(other), pointer(0));
-    EXPECT_EQ(join(never), FIBER_CANCELED);
+    EXPECT_EQ(join(never), FIBER_CANCELLED);
 }
 
 TEST(Await, EndsEarlyAndRefusesMisuse) {
@@ -651,7 +651,7 @@ TEST(End, CancelAndWakeupAfterDeathAreHarmless) {
     EXPECT_EQ(fiber_wakeup(fiber), 0);
     EXPECT_EQ(fiber_cancel(fiber, pointer(1)), 0);
     EXPECT_EQ(fiber_state(fiber), FIBER_DEAD);
-    EXPECT_EQ(join(fiber), pointer(5)); // not FIBER_CANCELED
+    EXPECT_EQ(join(fiber), pointer(5)); // not FIBER_CANCELLED
     EXPECT_EQ(fiber_wakeup(fiber), -ESRCH);
     EXPECT_EQ(fiber_cancel(fiber, nullptr), -ESRCH);
 }

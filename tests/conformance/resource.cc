@@ -301,7 +301,7 @@ TEST(Refusal, AFiberThatWaitsForAStackIsCancelledAtOnce) {
             EXPECT_EQ(fiber_sleep(FIBER_MSEC(1)), 0);
             EXPECT_EQ(fiber_cancel(waiter, nullptr), 0);
             EXPECT_EQ(join_soon(waiter, &result), 0);
-            EXPECT_EQ(result, FIBER_CANCELED);
+            EXPECT_EQ(result, FIBER_CANCELLED);
         }
         EXPECT_EQ(fiber_wakeup(holder), 0);
         EXPECT_EQ(join_soon(holder, &result), 0);
@@ -325,7 +325,7 @@ TEST(Refusal, ACancelledWaiterPassesTheStackOnToTheNextOne) {
         void *result = nullptr;
         EXPECT_EQ(join_soon(holder, &result), 0);
         EXPECT_EQ(join_soon(first, &result), 0);
-        EXPECT_EQ(result, FIBER_CANCELED);
+        EXPECT_EQ(result, FIBER_CANCELLED);
         EXPECT_EQ(join_soon(second, &result), 0);
         EXPECT_EQ(result, pointer(3));
     });
@@ -350,7 +350,7 @@ TEST(Refusal, WhoComesAfterTheLastWaiterWasCancelledIsServed) {
         EXPECT_EQ(fiber_wakeup(holder), 0);
         void *result = nullptr;
         EXPECT_EQ(join_soon(last, &result), 0);
-        EXPECT_EQ(result, FIBER_CANCELED);
+        EXPECT_EQ(result, FIBER_CANCELLED);
         EXPECT_EQ(join_soon(holder, &result), 0);
         for (fiber_t waiter : {first, after}) {
             EXPECT_EQ(join_soon(waiter, &result), 0);
@@ -383,7 +383,7 @@ TEST(Refusal, AStackThatIsOfferedToOneCancelledMeanwhileGoesToTheNext) {
         EXPECT_EQ(fiber_wakeup(canceller), 0);
         void *result = nullptr;
         EXPECT_EQ(join_soon(first, &result), 0);
-        EXPECT_EQ(result, FIBER_CANCELED);
+        EXPECT_EQ(result, FIBER_CANCELLED);
         EXPECT_EQ(join_soon(second, &result), 0);
         EXPECT_EQ(result, pointer(3));
         EXPECT_EQ(fiber_wakeup(user), 0);

@@ -257,7 +257,7 @@ TEST(RunQueue, TRAP_RemovingHeadMiddleTailOrOnlyEntryAtEveryFillLosesNobody) {
                           0);
             ASSERT_EQ(fiber_cancel(fibers[removed], nullptr), 0);
             for (size_t i = 0; i < fill; i++)
-                ASSERT_EQ(join(fibers[i]), i == removed ? FIBER_CANCELED : pointer(static_cast<intptr_t>(i)));
+                ASSERT_EQ(join(fibers[i]), i == removed ? FIBER_CANCELLED : pointer(static_cast<intptr_t>(i)));
             std::vector<intptr_t> expected;
             for (size_t i = 0; i < fill; i++)
                 if (i != removed) expected.push_back(static_cast<intptr_t>(i));

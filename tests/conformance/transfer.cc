@@ -132,7 +132,7 @@ TEST(Transfer, AGeneratorNeverUsedIsCancelledAndJoined) {
     auto generator = [&] { runs++; };
     fiber_t fiber = create(generator);
     EXPECT_EQ(fiber_cancel(fiber, nullptr), 0);
-    EXPECT_EQ(join(fiber), FIBER_CANCELED);
+    EXPECT_EQ(join(fiber), FIBER_CANCELLED);
     EXPECT_EQ(runs, 0);
 }
 
@@ -333,7 +333,7 @@ TEST(Transfer, TransferrerWhoseTransferTimedOutIsNotResumedByTheEnd) {
         EXPECT_EQ(fiber_scope_close(scope, nullptr), -ETIMEDOUT);
         if (fiber_state(fiber) != FIBER_NEW) break; // else the time was up before the transfer began
         EXPECT_EQ(fiber_cancel(fiber, nullptr), 0);
-        EXPECT_EQ(join(fiber), FIBER_CANCELED);
+        EXPECT_EQ(join(fiber), FIBER_CANCELLED);
     }
     while (fiber_state(fiber) != FIBER_DEAD) {
         int64_t begin = fiber_now();
