@@ -6,7 +6,9 @@ step, and says so; that all processes that it runs end with it; and that shell s
 Usage: dev_test.py SOURCE FOLDER
 """
 
+import contextlib
 import functools
+import io
 import os
 import re
 import select
@@ -66,6 +68,10 @@ check("a test that fails once passes, and is told of", passed and ledger.unstead
 check("its failure is told of, too", len(ledger.failures) == 1)
 passed, ledger = result("bad", "echo why; exit 1")
 check("a test that fails each time fails, with its last words", not passed and ledger.failures == ["-- t.0 (p)\nwhy"])
+ledger.step("a step", lambda: False)
+with unittest.mock.patch("sys.stderr", io.StringIO()) as end, contextlib.suppress(SystemExit):
+    ledger.conclude()
+check("the end names the failed steps and tests", end.getvalue() == "./dev: failed: a step\n./dev: failed: t.0 (p)\n")
 passed, ledger = result("every_second", 'echo >>$0.runs; test "$(wc -l <$0.runs)" = 2')
 check("a test that passes once and not twice fails", not passed)
 first = "test -e $0.ran && exit 0; touch $0.ran; "

@@ -79,5 +79,6 @@ class Ledger:
             for line in self.unsteady:
                 note(line)
         if self.failed_steps:
-            die("failed: " + ", ".join(self.failed_steps))
+            tests = [text.split("\n")[0].removeprefix("-- ") for text in self.failures]
+            die("failed: " + ", ".join(self.failed_steps) + "".join(f"\n./dev: failed: {test}" for test in tests))
         say("all of it passed")
