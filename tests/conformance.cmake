@@ -98,7 +98,7 @@ if(NOT CMAKE_CROSSCOMPILING AND NOT "thread" IN_LIST FIBERRT_SANITIZE)
 endif()
 conformance_run(on_sim_more_seeds TIMEOUT ${slow_test_timeout} LABELS all COMMAND ${program} --seeds 11-15
     ENVIRONMENT FIBERRT_BACKEND=sim)
-conformance_run(on_sim_10000_seeds TIMEOUT 3600 LABELS soak COMMAND ${program} --seeds 1-10000
+conformance_run(on_sim_10000_seeds TIMEOUT 14400 LABELS soak COMMAND ${program} --seeds 1-10000
     ENVIRONMENT FIBERRT_BACKEND=sim)
 set(backends sim)
 if(have_ev)
