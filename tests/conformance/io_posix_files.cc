@@ -355,7 +355,14 @@ const Scenario terminal_scenarios[] = {
 struct Fifo {
     explicit Fifo() { EXPECT_EQ(mkfifo(name.c_str(), 0600), 0); }
     int open(Trial &trial, int flags, bool for_calls) const {
-        const int fd = trial.own(::open(name.c_str(), flags | O_NONBLOCK | O_CLOEXEC), for_calls);
+        int fd = -1;
+        // Without a reader, a writer's open fails with ENXIO: the reader may be a thread that has not begun its open yet.
+        for (int tries = 0; tries < 10'000; tries++) {
+            fd = ::open(name.c_str(), flags | O_NONBLOCK | O_CLOEXEC);
+            if (fd >= 0 || errno != ENXIO) break;
+            ::usleep(1000);
+        }
+        trial.own(fd, for_calls);
         if (!trial.nonblocking || !for_calls) {
             EXPECT_EQ(fcntl(fd, F_SETFL, 0), 0);
         }
