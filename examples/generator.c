@@ -1,10 +1,7 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
- * generator.c - a generator: a fiber that produces values one by one, with fiber_transfer.
- *
- * The consumer transfers to the generator to ask for a value; the generator transfers back with the value. Each
- * continues where it was, with its own variables. The program shows two ends: a generator that returns, and a consumer
- * that cancels a generator without end.
+ * generator.c - a generator: fiber_transfer switches to the fiber that produces the next value, and back with it. Each
+ * side continues where it was, with its own variables. A cancel ends a generator without an end.
  */
 #include <fiberrt.h>
 #include <inttypes.h>
@@ -18,17 +15,13 @@ static void check(int result, const char *what) {
     }
 }
 
-/* Produces the Fibonacci numbers up to *limit. It passes a pointer to its own variable: the consumer may read the
- * variable until it asks for the next value. */
+/* Produces the Fibonacci numbers up to *limit. The consumer may read `current` until it asks for the next value. */
 static void *fibonacci(void *limit) {
-    uint64_t current = 0;
-    uint64_t next = 1;
+    uint64_t current = 0, next = 1;
     while (current <= *(const uint64_t *)limit) {
         fiber_t consumer;
-        check(fiber_transferrer(&consumer, NULL), "who asks?");
-        if (fiber_transfer(consumer, &current, NULL) < 0) {
-            break; /* cancelled: the consumer wants no more */
-        }
+        check(fiber_transferrer(&consumer, NULL), "fiber_transferrer");
+        if (fiber_transfer(consumer, &current, NULL) < 0) break; /* cancelled: the consumer wants no more */
         uint64_t sum = current + next;
         current = next;
         next = sum;
@@ -36,38 +29,24 @@ static void *fibonacci(void *limit) {
     return NULL;
 }
 
-/* Prints up to count values and returns 1 if the generator ended earlier. */
-static int print_values(fiber_t generator, int count) {
-    for (int i = 0; i < count; i++) {
+static void print_values(uint64_t limit, int most) {
+    fiber_t generator;
+    check(fiber_new(&generator, NULL, fibonacci, &limit), "fiber_new");
+    int ended = 0;
+    for (int i = 0; i < most; i++) {
         void *value;
-        int ended = fiber_transfer(generator, NULL, &value);
+        ended = fiber_transfer(generator, NULL, &value);
         check(ended, "fiber_transfer");
-        if (ended) {
-            printf("\n");
-            return 1;
-        }
-        printf("%s%" PRIu64, i > 0 ? " " : "", *(const uint64_t *)value);
+        if (ended) break; /* 1: the generator has returned */
+        printf("%" PRIu64 " ", *(const uint64_t *)value);
     }
-    printf("\n");
-    return 0;
+    printf("%s\n", ended ? "(the end)" : "...");
+    check(fiber_cancel(generator, NULL), "fiber_cancel"); /* no effect if it has ended */
+    check(fiber_join(generator, NULL), "fiber_join");
 }
 
 int main(void) {
-    fiber_t generator;
-
-    uint64_t limit = 100;
-    check(fiber_new(&generator, NULL, fibonacci, &limit), "fiber_new");
-    printf("up to 100: ");
-    int ended = print_values(generator, 1000);
-    printf("%s\n", ended ? "the generator ended" : "the generator did not end");
-    check(fiber_join(generator, NULL), "fiber_join");
-
-    uint64_t no_limit = UINT64_MAX;
-    check(fiber_new(&generator, NULL, fibonacci, &no_limit), "fiber_new");
-    printf("the first 20: ");
-    print_values(generator, 20);
-    check(fiber_cancel(generator, NULL), "fiber_cancel");
-    check(fiber_join(generator, NULL), "fiber_join");
-    printf("the generator was abandoned\n");
+    print_values(100, 1000);
+    print_values(UINT64_MAX, 20);
     return 0;
 }

@@ -21,7 +21,7 @@ else()
     message(WARNING "The example httpd is left out, and so are its tests.")
 endif()
 
-# The other examples have one thread; under ThreadSanitizer they show no more than the tests do.
+# Under ThreadSanitizer the other examples show no more than the tests do.
 if("thread" IN_LIST FIBERRT_SANITIZE)
     return()
 endif()
@@ -30,13 +30,14 @@ fiberrt_test(NAME examples_test
     SOURCES examples_test.cc
     DEFINITIONS EXAMPLES_DIR="${CMAKE_BINARY_DIR}/examples"
     LABELS examples)
-add_dependencies(examples_test example_hello example_generator example_ticker example_echo example_copy example_embed_poll
-    example_first_address example_supervisor example_mailbox example_graceful example_deadline example_race example_signal_mask)
-foreach(loop libev glib)
-    if(TARGET example_embed_${loop})
-        add_dependencies(examples_test example_embed_${loop})
-    endif()
-endforeach()
+get_property(examples DIRECTORY ${PROJECT_SOURCE_DIR}/examples PROPERTY BUILDSYSTEM_TARGETS)
+add_dependencies(examples_test ${examples})
+
+# Each example is short, opens with what it shows, is in the table of examples/README.md, is built and is run.
+if(Python3_FOUND)
+    add_test(NAME examples.are_short_and_listed
+        COMMAND Python3::Interpreter ${CMAKE_CURRENT_SOURCE_DIR}/examples.py ${PROJECT_SOURCE_DIR})
+endif()
 
 if(TARGET example_httpd AND Python3_FOUND)
     # A page of an ordinary size to ask for.

@@ -4,6 +4,7 @@
 import os
 import re
 import shutil
+import signal
 import socket
 import subprocess
 import sys
@@ -25,8 +26,8 @@ class Copy:
     def __init__(self, subject, arguments):
         self.mib = 1024 if arguments.min_time >= 0.05 else 16
         self.environment = None
-        self.programs = {"tcp": arguments.build_dir / "examples" / "copy"}
-        self.programs["file"] = self.programs["tcp"]
+        examples = arguments.build_dir / "examples"
+        self.programs = {"tcp": examples / "forward", "file": examples / "copy"}
         if subject == "tool":
             peers = arguments.peers_dir
             unpacked = peers / "usr" / "bin" / "socat"
@@ -37,8 +38,9 @@ class Copy:
                 raise LeftOut(f"neither {unpacked} nor an installed socat")
         else:  # the rest of the name is a backend
             self.environment = os.environ | {"FIBERRT_BACKEND": subject.partition("_")[2] or "uring"}
-            if not self.programs["tcp"].is_file():
-                raise LeftOut(f"not built (no {self.programs['tcp']})")
+            for program in self.programs.values():
+                if not program.is_file():
+                    raise LeftOut(f"not built (no {program})")
         self.is_tool = subject == "tool"
 
     def measure(self, _, shape):
@@ -59,13 +61,14 @@ class Copy:
         return int(found[1]) if found else 0
 
     @staticmethod
-    def end_of(process):
+    def end_of(process, ended_by=0):
+        """The CPU time of a program, when it has ended: by itself, or by the signal ended_by."""
         _, status, usage = os.wait4(process.pid, 0)
         process.returncode = os.waitstatus_to_exitcode(status)
         words = process.stderr.read().decode().strip().splitlines()
         process.stdout.close()
         process.stderr.close()
-        if process.returncode != 0:
+        if process.returncode != -ended_by:
             raise Failure(f"exit code {process.returncode}" + (f": {words[-1]}" if words else ""))
         return usage.ru_utime + usage.ru_stime
 
@@ -80,7 +83,7 @@ class Copy:
                     port = free.getsockname()[1]
                 command = [self.programs["tcp"], f"TCP-LISTEN:{port},bind=127.0.0.1,reuseaddr", f"TCP:127.0.0.1:{to}"]
             else:
-                command = [self.programs["tcp"], "forward", "0", str(to), "once"]
+                command = [self.programs["tcp"], "0", f"127.0.0.1:{to}"]
             process = self.start(command, server_cpu)
             try:
                 port = port or int(re.search(rb":(\d+)", process.stdout.readline())[1])
@@ -88,7 +91,10 @@ class Copy:
             except (OSError, TypeError) as error:
                 process.kill()
                 raise Failure(str(error)) from None
-            return self.end_of(process), kib
+            if self.is_tool:
+                return self.end_of(process), kib
+            process.terminate()  # the example serves until then
+            return self.end_of(process, signal.SIGTERM), kib
 
     def send_through(self, port, sink, process, load_cpu):
         for attempt in range(200):
@@ -114,7 +120,7 @@ class Copy:
             while count := server.recv_into(buffer):
                 total += count
             sender.wait()
-            kib = self.resident_kib(process)  # it waits for the end of the other direction
+            kib = self.resident_kib(process)
             if total != self.mib << 20:
                 raise OSError(f"{total} bytes came out of {self.mib << 20}")
         return kib
