@@ -13,7 +13,7 @@ work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 
 # Leaves out files that SWIG writes; fiberrt.h, laid out by hand; and frames for examples, which are no programs.
-find bench bindings examples fuzz include src tests tools -type f \
+find bench bindings docs/manual/examples examples fuzz include src tests tools -type f \
     \( -name '*.c' -o -name '*.cc' -o -name '*.h' -o -name '*.hpp' \) ! -path '*/raw/raw_wrap.c' \
     ! -path include/fiberrt.h ! -path 'tests/docs/frames/*' ! -path '*/build/*' |
     sort >"$work/files"

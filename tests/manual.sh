@@ -60,6 +60,14 @@ for program in examples fiberrt.7; do
     "$scratch/$program" || { echo "the example $program ended with $?"; exit 1; }
 done
 
+# The examples of the pages.
+for source in "$source_dir"/docs/manual/examples/*.c; do
+    program=$scratch/example_$(basename "$source" .c)
+    ${CC:-cc} -std=gnu99 -Wall -Wextra -Werror -I "$source_dir/include" -I "$build_dir/include" "$source" -o "$program" \
+        -pthread -L "$build_dir" -lfiberrt -Wl,-rpath,"$build_dir" -ldl
+    "$program" >"$scratch/log" || { cat "$scratch/log"; echo "$source ended with $?"; exit 1; }
+done
+
 # The pages of the programs.
 for program; do
     page=$source_dir/docs/man1/${program##*/}.1

@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT OR Apache-2.0
-"""Makes programs of the examples in fiberrt.h, fiberrt_dl.h and fiberrt.7: examples.c and fiberrt.7.c in a folder.
+"""Makes programs of the examples in fiberrt.h, fiberrt_dl.h and fiberrt.7: examples.c and fiberrt.7.c in a folder. Also
+checks that each page of several functions has an example in docs/manual/examples.
 
 manual_examples.c has the code around each example: a line //@example WORDS is the place of the example that begins with
 these words. (Parts of an example with an empty line between them are several.)
@@ -15,12 +16,16 @@ from pathlib import Path
 sys.dont_write_bytecode = True
 source_dir, out = Path(sys.argv[1]), Path(sys.argv[2])
 sys.path.insert(0, str(source_dir / "docs/manual"))
-from check import texts
+from check import texts, without_example
 from header import read_header, structure
 from manual import dl_header
+from pages import Names
 
 header_path = source_dir / "include/fiberrt.h"
 header = read_header(header_path.read_text(encoding="utf-8"), dl_header(header_path))
+missing = without_example(Names(header))
+if missing:
+    sys.exit("docs/manual/examples: " + "; ".join(missing))
 examples = {}
 for where, lines in texts(header):
     for kind, content in structure(lines):

@@ -114,6 +114,11 @@ with tempfile.TemporaryDirectory() as scratch:
     folder = Path(scratch)
     manual.write_pages({("fiber_state", "3"): pages["fiber_state", "3"] + [".Sh AGAIN", ".Bl -tag", ".Zz"]}, folder)
     expect("a page that mandoc does not like", check.lint(folder), "fiber_state.3")
+    # The examples.
+    names = manual.Names(sound)
+    expect("an example for each", check.without_example(names) or ["none"], "none")
+    del names.examples["fiber_sem_init"]
+    expect("no example", check.without_example(names), "the page fiber_sem_init has no example")
     # The command itself ends with an error, and names the mistake.
     (folder / "planted.h").write_text(header_text.replace("-EOVERFLOW", "-EOVERFLOWN"), encoding="utf-8")
     done = subprocess.run([sys.executable, source_dir / "docs/manual/manual.py", "check", folder / "planted.h"],
@@ -125,4 +130,4 @@ for line in failures:
     print(line)
 if failures:
     sys.exit(1)
-print(f"ok: {len(IN_THE_HEADER) + 11} planted mistakes were found")
+print(f"ok: {len(IN_THE_HEADER) + 12} planted mistakes were found")

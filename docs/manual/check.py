@@ -36,6 +36,12 @@ def made(header, pages, folder):
     return names_on_pages(header, pages) + links(pages) + lint(folder)
 
 
+def without_example(names):
+    """Pages of several functions need an example (see examples/examples.h): a line for each that has none."""
+    return [f"the page {page} has no example" for page, (_, functions) in names.groups.items()
+            if len(functions) > 1 and not any(function.name in names.examples for function in functions)]
+
+
 def has_release(function):
     return re.fullmatch(r"\d+\.\d+", function.fields.get("Since", ""))
 

@@ -5,6 +5,8 @@ import datetime
 import functools
 import os
 import re
+import textwrap
+from pathlib import Path
 
 from header import split_errors
 from mdoc import Writer, argument
@@ -113,6 +115,25 @@ PLAIN = {
 }
 
 
+EXAMPLE = re.compile(r"^( *)/\* EXAMPLE (\w+): (.*?) \*/\n(.*?)\n *\/\* END \*/$", re.M | re.S)
+
+
+def read_examples():
+    """The examples in the folder examples, by the name of the function after EXAMPLE: (sentences, lines of code)."""
+    examples = {}
+    for path in sorted((Path(__file__).resolve().parent / "examples").glob("*.c")):
+        source = path.read_text(encoding="utf-8")
+        found = EXAMPLE.findall(source)
+        if len(found) != source.count("/* EXAMPLE ") or len(found) != source.count("/* END */"):
+            raise ValueError(f"{path.name}: an EXAMPLE without its END, or without a sentence")
+        for _, name, text, code in found:
+            if name in examples:
+                raise ValueError(f"{path.name}: a second example of {name}")
+            sentences = " ".join(line.strip().removeprefix("*").strip() for line in text.split("\n"))
+            examples[name] = (sentences, textwrap.dedent(code).split("\n"))
+    return examples
+
+
 def plural(text):
     """Of "a semaphore" or "an event"."""
     noun = re.sub(r"^an? ", "", text)
@@ -123,6 +144,7 @@ class Names:
     """What is known by name, and the page on which it is told."""
 
     def __init__(self, header):
+        self.examples = read_examples()  # by the name of a function: (sentences, lines)
         self.pages = {}  # of functions: the page's name
         in_place = {name.removesuffix("t"): plural(behind) for block in header.blocks
                     for kind, name, text, behind in block.items if kind == "type" and "opaque[" in text and behind}
@@ -142,6 +164,9 @@ class Names:
                 (self.types if kind == "type" else self.constants)[name] = block
         self.topics = {section.title: TOPICS.get(section.title, "fiberrt-" + section.title.lower().replace(" ", "-"))
                        for section in header.sections if section.intro}
+        unknown = sorted(set(self.examples) - set(self.pages))
+        if unknown:
+            raise ValueError(f"the example of {unknown[0]} has no page")
 
     def link_sections(self, text):
         """"Forks" in quotation marks is the page about that."""
@@ -322,7 +347,9 @@ def write_page(name, header, names):
         writer.macro("Ss", "Types and constants")
         for block in blocks:
             write_block(writer, block, set().union(*(type_words(function) for function in functions)))
-    write_results(writer, functions, names)
+    write_results(writer, functions)
+    write_examples(writer, functions, names)
+    write_all_errors(writer, functions, names)
     see_also(writer, name, functions, names)
     writer.heading("HISTORY")
     since = sorted({function.fields.get("Since", "?") for function in functions})
@@ -359,9 +386,13 @@ def home(block, names, header, of=None):
     return None
 
 
-def write_results(writer, functions, names):
+def with_errors(functions):
+    return [function for function in functions if function.returns in ("int", "int64_t")]
+
+
+def write_results(writer, functions):
     writer.heading("RETURN VALUES")
-    numbers = [function for function in functions if function.returns in ("int", "int64_t")]
+    numbers = with_errors(functions)
     if numbers:
         if len(numbers) == len(functions):
             writer.flow("Zero or more is success; less than zero is an error, -E… as in <errno.h>. errno is not set.")
@@ -371,6 +402,20 @@ def write_results(writer, functions, names):
         writer.flow("The description gives the result of a success.")
     else:
         writer.flow("The description gives the result.")
+
+
+def write_examples(writer, functions, names):
+    examples = [names.examples[function.name] for function in functions if function.name in names.examples]
+    if examples:
+        writer.heading("EXAMPLES")
+    for sentences, code in examples:
+        writer.macro("Pp")
+        writer.flow(sentences)
+        writer.code(code)
+
+
+def write_all_errors(writer, functions, names):
+    numbers = with_errors(functions)
     if not numbers:
         return
     writer.heading("ERRORS")
