@@ -115,22 +115,23 @@ PLAIN = {
 }
 
 
-EXAMPLE = re.compile(r"^( *)/\* EXAMPLE (\w+): (.*?) \*/\n(.*?)\n *\/\* END \*/$", re.M | re.S)
+EXAMPLE = re.compile(r"^( *)/\* EXAMPLE ([\w, ]+): (.*?) \*/\n(.*?)\n *\/\* END \*/$", re.M | re.S)
 
 
 def read_examples():
-    """The examples in the folder examples, by the name of the function after EXAMPLE: (sentences, lines of code)."""
+    """The examples in the folder examples, by the name of each function after EXAMPLE: (sentences, lines of code)."""
     examples = {}
     for path in sorted((Path(__file__).resolve().parent / "examples").glob("*.c")):
         source = path.read_text(encoding="utf-8")
         found = EXAMPLE.findall(source)
         if len(found) != source.count("/* EXAMPLE ") or len(found) != source.count("/* END */"):
             raise ValueError(f"{path.name}: an EXAMPLE without its END, or without a sentence")
-        for _, name, text, code in found:
-            if name in examples:
-                raise ValueError(f"{path.name}: a second example of {name}")
+        for _, functions, text, code in found:
             sentences = " ".join(line.strip().removeprefix("*").strip() for line in text.split("\n"))
-            examples[name] = (sentences, textwrap.dedent(code).split("\n"))
+            for name in functions.split(", "):
+                if name in examples:
+                    raise ValueError(f"{path.name}: a second example of {name}")
+                examples[name] = (sentences, textwrap.dedent(code).split("\n"))
     return examples
 
 

@@ -2,7 +2,7 @@
 /*
  * examples.h - common code of the manual's examples. Each file here is a program, which the test `manual` runs.
  *
- * The lines between EXAMPLE and END are on the page of the function that EXAMPLE names, under its sentences; the rest
+ * The lines between EXAMPLE and END are on the page of each function that EXAMPLE names, under its sentences; the rest
  * makes a program of them and checks them. A page of several functions must have an example, of some 5 to 20 lines.
  */
 #ifndef EXAMPLES_H

@@ -208,12 +208,12 @@ static void try_interrupt(void) {
 static int refresh(int64_t time_ns) { return fiber_sleep(time_ns); }
 
 static int try_scope(int64_t time_ns) {
-    /* EXAMPLE fiber_scope_open: All calls between the two share one limit of a second. */
+    /* EXAMPLE fiber_scope_open: All calls between the two share one limit of ten seconds. */
     fiber_scope_t scope;
-    int error = fiber_scope_open(&scope, FIBER_SEC(1), 0);
+    int error = fiber_scope_open(&scope, FIBER_SEC(10), 0);
     if (error < 0) return error;
     error = refresh(time_ns);
-    if (error == 0) error = fiber_scope_set_timeout(scope, FIBER_SEC(5)); /* more time for the rest */
+    if (error == 0) error = fiber_scope_set_timeout(scope, FIBER_SEC(30)); /* more time for the rest */
     if (error == 0) error = refresh(time_ns);
     int verdict = fiber_scope_close(scope, NULL); /* -ETIMEDOUT: the time was over */
     /* END */

@@ -2,7 +2,7 @@
 /* hosts.c - examples of the manual for runtimes that use fibers, and for debugging. examples.h describes the marks. */
 #include "examples.h"
 
-/* EXAMPLE fiber_tag_set: An interpreter marks its fibers with its own frame; the hook puts the frame of the next fiber
+/* EXAMPLE fiber_hooks_set, fiber_tag_set: An interpreter marks its fibers with its own frame; the hook puts the frame of the next fiber
  * into force. */
 struct frame {
     int depth;
@@ -67,7 +67,7 @@ static void try_step(void) {
     assert(start_task(&fiber, &task) == 0 && fiber_join(fiber, NULL) == 0 && task.turns == 4);
 }
 
-/* EXAMPLE fiber_ops_create: Two hosted fibers sleep at once; fiber_exchange starts their operations, and returns when
+/* EXAMPLE fiber_exchange, fiber_ops_create: Two hosted fibers sleep at once; fiber_exchange starts their operations, and returns when
  * one of them has a turn. */
 static int sleep_together(const fiber_t fibers[2]) {
     fiber_op_t *ops;

@@ -123,6 +123,18 @@ static int make_folder(const char *path) {
 }
 /* END */
 
+/* EXAMPLE fiber_copy: Copies a file. An error of closing may be a write that was delayed. */
+static int64_t copy_file(const char *from, const char *to) {
+    int in = fiber_open(from, O_RDONLY | O_CLOEXEC, 0);
+    if (in < 0) return in;
+    int out = fiber_open(to, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
+    int64_t result = out < 0 ? out : fiber_copy(in, out, FIBER_COPY_ALL, NULL, NULL);
+    int closed = out < 0 ? 0 : fiber_close(out);
+    fiber_close(in);
+    return result < 0 || closed == 0 ? result : closed; /* the number of bytes */
+}
+/* END */
+
 static void try_files(void) {
     char folder[] = "/tmp/fiberrt_example_XXXXXX", path[64], temporary[64], text[16];
     assert(mkdtemp(folder) != NULL && make_folder(folder) == 0);
@@ -134,6 +146,7 @@ static void try_files(void) {
     assert(read_fully(fd, text, sizeof text, 2) == 10 && memcmp(text, "line\nmore\n", 10) == 0);
     assert(fiber_close(fd) == 0);
     assert(read_beginning(path, text, 6) == 6 && memcmp(text, "a line", 6) == 0);
+    assert(copy_file(path, temporary) == 12 && unlink(temporary) == 0);
     assert(remove_folder(folder, "file") == 0 && access(folder, F_OK) != 0);
 }
 
@@ -183,7 +196,7 @@ static int try_process(void) {
     pid_t child;
     int pipes[3], error;
     char *const words[] = {"sh", "-c", "echo out; echo err >&2", NULL};
-    /* EXAMPLE fiber_process_attr_create: A child process whose output and errors arrive in one pipe. */
+    /* EXAMPLE fiber_process_spawn, fiber_process_attr_create: A child process whose output and errors arrive in one pipe. */
     fiber_process_attr_t *attr;
     error = fiber_process_attr_create(&attr);
     if (error < 0) return error;
@@ -201,25 +214,76 @@ static int try_process(void) {
     return fiber_process_wait(child, NULL, 0);
 }
 
-/* EXAMPLE fiber_process_wait: Runs a program for at most a second. The deadline ends the child by SIGTERM, and if it
+/* EXAMPLE fiber_process_wait: Runs a program for a limited time. The deadline ends the child by SIGTERM, and if it
  * lives on for a second more, by SIGKILL; it is reaped in any case. */
-static int run(char *const words[]) {
+static int run(char *const words[], int64_t limit_ns) {
     pid_t child;
-    int status, error = fiber_process_spawn(&child, NULL, NULL, words[0], words);
+    int status, verdict, error = fiber_process_spawn(&child, NULL, NULL, words[0], words);
     if (error < 0) return error;
-    FIBER_WITH_TIMEOUT(FIBER_SEC(1), &error) { fiber_process_wait(child, &status, FIBER_SEC(1)); }
-    if (error < 0) return error; /* -ETIMEDOUT */
+    FIBER_WITH_TIMEOUT(limit_ns, &verdict) { error = fiber_process_wait(child, &status, FIBER_SEC(1)); }
+    if (verdict < 0 || error < 0) return verdict < 0 ? verdict : error;
     return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
 }
 /* END */
 
+/* EXAMPLE fiber_dial: Connects to a server and sends a request, all within ten seconds. Returns the descriptor. */
+static int64_t send_request(const char *address, const char *request) {
+    int64_t fd = -ETIMEDOUT, sent = 0;
+    FIBER_WITH_TIMEOUT(FIBER_SEC(10), NULL) {
+        fd = fiber_dial(address, SOCK_CLOEXEC); /* "name:port", "[host]:port", "unix:path" */
+        if (fd >= 0) sent = fiber_send((int)fd, request, strlen(request), 0);
+    }
+    if (sent >= 0) return fd;
+    fiber_close((int)fd);
+    return sent;
+}
+/* END */
+
+static void try_dial(void) {
+    struct sockaddr_in address = {.sin_family = AF_INET};
+    socklen_t length = sizeof address;
+    char text[32];
+    int listener = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    assert(bind(listener, (struct sockaddr *)&address, length) == 0 && listen(listener, 1) == 0);
+    assert(getsockname(listener, (struct sockaddr *)&address, &length) == 0);
+    snprintf(text, sizeof text, "127.0.0.1:%d", ntohs(address.sin_port));
+    int64_t fd = send_request(text, "hello");
+    int peer = fiber_accept(listener, NULL, NULL);
+    assert(fd >= 0 && fiber_recv(peer, text, sizeof text, 0) == 5 && memcmp(text, "hello", 5) == 0);
+    fiber_close((int)fd), fiber_close(peer), fiber_close(listener);
+}
+
+static int shut_down;
+
+/* EXAMPLE fiber_sigwait: A program that ends in order at SIGTERM. No signal is lost: it is blocked, and stays pending
+ * until a fiber waits for it. */
+static int run_until_signal(void) {
+    sigset_t signals;
+    sigemptyset(&signals);
+    sigaddset(&signals, SIGINT);
+    sigaddset(&signals, SIGTERM);
+    pthread_sigmask(SIG_BLOCK, &signals, NULL); /* before there are other threads */
+    int number = fiber_sigwait(&signals, NULL);
+    if (number > 0) shut_down = 1;
+    return number;
+}
+/* END */
+
+static void *send_signal(void *unused) {
+    assert(kill(getpid(), SIGTERM) == 0);
+    return unused;
+}
+
 int main(void) {
     char *const fails[] = {"sh", "-c", "exit 3", NULL}, *const sleeps[] = {"sleep", "1000", NULL};
     alarm(120);
+    assert(fiber_spawn(NULL, send_signal, NULL) == 0 && run_until_signal() == SIGTERM && shut_down);
     try_connections();
+    try_dial();
     try_files();
     try_passing();
     assert(ask(7) == 70);
-    assert(try_process() == 0 && run(fails) == 3 && run(sleeps) == -ETIMEDOUT);
+    assert(try_process() == 0 && run(fails, FIBER_SEC(60)) == 3 && run(sleeps, FIBER_MSEC(10)) == -ETIMEDOUT);
     return 0;
 }

@@ -9,7 +9,7 @@ static fiber_mutex_t lock = FIBER_MUTEX_INITIALIZER;
 
 static int pay_in(int64_t cents) {
     int error = fiber_mutex_lock(&lock);
-    if (error < 0) return error; /* after -EOWNERDEAD the caller holds it, too */
+    if (error < 0 && error != -EOWNERDEAD) return error; /* after -EOWNERDEAD the caller holds it too */
     int64_t before = balance;
     error = fiber_sleep(FIBER_MSEC(1)); /* stands for a write to the journal */
     if (error == 0) balance = before + cents;
@@ -46,9 +46,9 @@ static int wait_until_empty(void) {
 
 static int leave(void) {
     int error = fiber_mutex_lock(&room_lock);
-    if (error < 0) return error;
-    if (--guests == 0) fiber_cond_broadcast(&changed);
-    return fiber_mutex_unlock(&room_lock);
+    if (error == 0 && --guests == 0) fiber_cond_broadcast(&changed);
+    fiber_mutex_unlock(&room_lock);
+    return error;
 }
 /* END */
 

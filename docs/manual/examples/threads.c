@@ -5,7 +5,7 @@
 static void *run_cord(void *arg) { return arg; }
 
 static int try_cord(void *arg, void **received) {
-    /* EXAMPLE fiber_cord_join: Starts a thread with a cord, and waits for its end. */
+    /* EXAMPLE fiber_cord_start, fiber_cord_join: Starts a thread with a cord, and waits for its end. */
     fiber_cord_t cord;
     void *result;
     int error = fiber_cord_start(&cord, NULL, run_cord, arg);
@@ -16,7 +16,7 @@ static int try_cord(void *arg, void **received) {
     return error;
 }
 
-/* EXAMPLE fiber_cord_self: A request names the cord that made it, and the answer is a fiber there. */
+/* EXAMPLE fiber_post, fiber_cord_self: A request names the cord that made it, and the answer is a fiber there. */
 struct request {
     fiber_cord_t from;
     int question, answer;
