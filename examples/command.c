@@ -45,6 +45,7 @@ int main(int argc, char **argv) {
     fiber_process_attr_set_stream(attr, STDERR_FILENO, FIBER_PROCESS_STDOUT);
     fiber_process_attr_set_group(attr, 0); /* a separate process group, which gets the signals */
     check(fiber_process_spawn(&child, pipes, attr, argv[2], argv + 2), argv[2]);
+    fiber_process_attr_destroy(attr);
     check(fiber_spawn(&printer, print_output, &pipes[STDOUT_FILENO]), "fiber_spawn");
 
     /* When the time is over, fiber_process_wait sends SIGTERM, SIGKILL a second later, and reaps the child. */
