@@ -36,11 +36,11 @@
  *   -EINTR     the calling fiber was interrupted (fiber_interrupt); once;
  *   -ETIMEDOUT the deadline of a scope of the calling fiber has passed (-ECANCELED if that scope was cancelled);
  * and the last three also when that happens during the wait. Completion comes first, then cancel, interrupt, timeout.
- * These errors are about the caller, not a peer. (A connection's own ETIMEDOUT is returned as the kernel gave it;
- * fiber_scope_close tells the two apart.) A refused call does not wait: a loop that ignores -ECANCELED keeps its thread
- * busy, and lets the other fibers run only once in some hundred calls. Calls that need a cord ("Where: a fiber") can
- * return -ENOMEM, and in a simulation (docs/simulation.md) -ENOTSUP on any thread but the first. A wait of a main flow
- * that can never end (one cord, no other thread ever made, no runnable fiber, no timer, no operation) returns -EDEADLK.
+ * These errors are about the caller, not a peer; fiber_scope_close tells -ETIMEDOUT from a connection's own ETIMEDOUT.
+ * A refused call does not wait: a loop that ignores -ECANCELED lets the other fibers run only once in some hundred
+ * calls. Calls that need a cord ("Where: a fiber") can return -ENOMEM, and in a simulation (docs/simulation.md)
+ * -ENOTSUP on any thread but the first. A wait of a main flow that can never end (one cord, no other thread ever made,
+ * no runnable fiber, no timer, no operation) returns -EDEADLK.
  *
  * Threads. Handles work from every thread. A call about a fiber of another cord sends that cord a message: 0 means that
  * it was sent, even if the fiber ends first. The cord acts on it after a bounded number of switches, or at once if it
@@ -48,21 +48,21 @@
  * detach.
  *
  * Time is int64_t nanoseconds of CLOCK_MONOTONIC, or of a simulation's clock. A negative duration is -EINVAL, 0 tries
- * once, FIBER_FOREVER waits without limit. Deadlines come in order and never early; an idle thread notices them late by
- * the kernel's timer slack (50 us by default). Deadlines that lie close together may share a wakeup: each is then late
- * by at most an eighth of the duration, and 1 ms.
+ * once, FIBER_FOREVER waits without limit. A function x_timeout is x with a limit: after timeout_ns nanoseconds it
+ * returns -ETIMEDOUT. Deadlines come in order and never early; an idle thread notices them late by the kernel's timer
+ * slack (50 us by default). Deadlines close together may share a wakeup: each is then late by at most an eighth of the
+ * duration, and 1 ms.
  *
  * Each fiber has its own registers, floating-point control words, errno, C++ exceptions in flight, fiber-local values
  * and scopes. Fibers share their thread's thread_local variables and signal mask.
- *   - Call no function of this header from a signal handler. Handlers run on the stack that is current.
+ *   - Call no function of this header from a signal handler.
  *   - Do not call pthread_exit in a fiber other than the main flow. Do not call pthread_cancel on a thread that may run
  *     such a fiber or be inside a call of this header, unless its comment allows it; use fiber_cancel.
- *   - Returning from main, or exit(), ends the process; no fiber runs again, unless a function that exit() calls waits.
+ *   - Returning from main, or exit(), ends the process; fibers run again only if a function that exit() calls waits.
  *   - Any fiber may call fork(): see "Forks".
  *
  * "Where" names the allowed callers: "anywhere" is any thread, with or without a cord; "a fiber" is any fiber or main
- * flow (the call opens the thread's cord if there is none). The "Defaults" of a section hold unless a comment says
- * otherwise.
+ * flow (the call opens the thread's cord). The "Defaults" of a section hold unless a comment says otherwise.
  */
 #ifndef FIBERRT_H
 #define FIBERRT_H
@@ -83,13 +83,13 @@
 extern "C" {
 #endif
 
-/* Programs link with fiberrt_ + the full name, so that their own function of the plain name never replaces it. The
- * shared library exports the plain names too, for dlsym. */
+/* Programs link with fiberrt_ + the full name, so that their own function of that name never replaces it. The shared
+ * library exports the plain names too, for dlsym. */
 #define FIBERRT_LINKNAME(name) __asm__("fiberrt_" #name)
 #define FIBERRT_API __attribute__((visibility("default")))
 
-/* Marks functions whose result the caller must check, for example to know whether it holds the lock. To switch the
- * compiler's warnings off, define FIBERRT_CHECK_RESULT as nothing before the header is included. */
+/* Marks functions whose result the caller must check. Define it as nothing before the #include to switch the compiler's
+ * warnings off. */
 #ifndef FIBERRT_CHECK_RESULT
 #define FIBERRT_CHECK_RESULT __attribute__((warn_unused_result))
 #endif
@@ -97,7 +97,7 @@ extern "C" {
 /* Handles: plain values, copied freely; zero is no object. */
 typedef struct { uint64_t id; } fiber_t;       /* a fiber */
 typedef struct { uint64_t id; } fiber_cord_t;  /* a cord */
-typedef struct { uint64_t id; } fiber_scope_t; /* a scope: a deadline around the calls of one fiber, and its children */
+typedef struct { uint64_t id; } fiber_scope_t; /* a scope: a deadline, and child fibers */
 typedef struct { uint64_t id; } fiber_key_t;   /* a key of fiber-local values */
 typedef struct { uint64_t id; } fiber_chan_t;  /* a channel */
 typedef struct { uint64_t id; } fiber_pool_t;  /* a pool: threads that run tasks */
@@ -122,9 +122,9 @@ typedef struct fiber_process_attr fiber_process_attr_t; /* attributes of a new c
 #define FIBER_STACK_DEFAULT ((size_t)262144)
 
 /* Arguments of fiber_attr_set_guard. */
-#define FIBER_GUARD_REQUIRE 0 /* a guard, or no stack */
+#define FIBER_GUARD_REQUIRE 0 /* the default: a guard, or no stack (fiber_start and fiber_join return -EAGAIN) */
 #define FIBER_GUARD_PREFER 1  /* a guard as long as the system has room for guards, then none */
-#define FIBER_GUARD_NONE 2    /* the library makes no guard */
+#define FIBER_GUARD_NONE 2    /* the library makes no guard; a stack may still have one */
 
 /* The default and the largest size of a guard, in bytes (fiber_attr_set_guard_size). */
 #define FIBER_GUARD_SIZE_DEFAULT ((size_t)65536)
@@ -136,7 +136,7 @@ typedef struct fiber_process_attr fiber_process_attr_t; /* attributes of a new c
 /* ------------------------------------------------------------------------------------------------------------------
  * Life
  *
- * Defaults: Where: a fiber. Switches: no. Since: 0.1. Errors: those of a handle.
+ * Defaults: Where: a fiber. Switches: no. Since: 0.1. Errors: those of a handle; -EINVAL timeout_ns < 0.
  * --------------------------------------------------------------------------------------------------------------- */
 
 /**
@@ -158,8 +158,7 @@ FIBERRT_API int fiber_spawn_attr(fiber_t *out, const fiber_attr_t *attr, void *(
 
 /**
  * Creates a fiber that will run fn(arg), on the calling thread's cord or the cord of the attributes (NULL: the
- * defaults). It does not run, and has no stack, before fiber_start, fiber_wakeup or fiber_transfer. It begins with the
- * default floating-point control words (rounding, exception masks).
+ * defaults). It does not run, and has no stack, before fiber_start, fiber_wakeup or fiber_transfer.
  *
  * Errors: -EINVAL out or fn is NULL, or the attributes are a task's; -ENOMEM; -EAGAIN there are 16,777,216 fibers;
  * -EPIPE the cord is being shut down; -ESRCH the cord of the attributes has ended.
@@ -168,7 +167,7 @@ FIBERRT_API int fiber_new(fiber_t *out, const fiber_attr_t *attr, void *(*fn)(vo
     FIBERRT_LINKNAME(fiber_new);
 
 /**
- * Runs a new fiber at once. The caller, at the front of the run queue, continues when the new fiber first gives its
+ * Runs a new fiber at once. The caller continues, at the front of the run queue, when the new fiber first gives its
  * thread away. A fiber of another cord is scheduled there, as by fiber_wakeup.
  *
  * Switches: yes. Errors: -EBUSY the fiber was started or woken before; -ESRCH it has ended; -EAGAIN there is no stack:
@@ -177,10 +176,9 @@ FIBERRT_API int fiber_new(fiber_t *out, const fiber_attr_t *attr, void *(*fn)(vo
 FIBERRT_API int fiber_start(fiber_t fiber) FIBERRT_LINKNAME(fiber_start);
 
 /**
- * Waits until a fiber has ended, and receives its result. *result (may be NULL) is the value that its function returned
- * or gave to fiber_exit, or FIBER_CANCELLED if it was cancelled before its first run. Every fiber already waiting gets
- * it. After the first successful join the handle is stale; after -ECANCELED, -EINTR or -ETIMEDOUT the fiber can be
- * joined again.
+ * Waits until a fiber has ended, and receives its result. *result (may be NULL) is its function's result, or
+ * FIBER_CANCELLED if it was cancelled before its first run. Every fiber already waiting gets it. After the first
+ * successful join the handle is stale; after -ECANCELED, -EINTR or -ETIMEDOUT the fiber can be joined again.
  *
  * Switches: yes. Errors: -EINVAL the fiber is detached, or it was hosted and its step returned a wrong value
  * (fiber_step_t); -EDEADLK it is the caller; -EAGAIN it never ran, as there was no stack; -EOWNERDEAD its thread exited
@@ -189,7 +187,7 @@ FIBERRT_API int fiber_start(fiber_t fiber) FIBERRT_LINKNAME(fiber_start);
 FIBERRT_API int fiber_join(fiber_t fiber, void **result) FIBERRT_LINKNAME(fiber_join) FIBERRT_CHECK_RESULT;
 
 /** Joins a fiber, waiting at most timeout_ns. With 0, a fiber of another cord that has just ended may count as not
- *  ended. Switches: yes. Errors: as fiber_join; -ETIMEDOUT it has not ended; -EINVAL timeout_ns < 0. */
+ *  ended. */
 FIBERRT_API int fiber_join_timeout(fiber_t fiber, void **result, int64_t timeout_ns)
     FIBERRT_LINKNAME(fiber_join_timeout) FIBERRT_CHECK_RESULT;
 
@@ -197,32 +195,26 @@ FIBERRT_API int fiber_join_timeout(fiber_t fiber, void **result, int64_t timeout
  * Waits until a fiber has ended, and leaves its result to fiber_join. Returns 0 however the fiber ended. Any number of
  * fibers may await it, before or while another fiber joins it. A detached fiber's handle is stale afterwards.
  *
- *     if (fiber_await(worker) == 0) // a supervisor, which only wants to know
- *         puts("the worker has ended");
- *     int error = fiber_join(worker, &result); // its owner takes the result, before or after that
- *
  * Switches: yes. Errors: -ESRCH also if it was detached or joined, and ended before the call; -EDEADLK it is the
  * caller; -EOWNERDEAD as from fiber_join, and of every main flow.
  */
 FIBERRT_API int fiber_await(fiber_t fiber) FIBERRT_LINKNAME(fiber_await) FIBERRT_CHECK_RESULT;
 
-/** Awaits a fiber, at most timeout_ns; 0 is as in fiber_join_timeout. Switches: yes. Errors: as fiber_await; -ETIMEDOUT
- *  it has not ended; -EINVAL timeout_ns < 0. */
+/** Awaits a fiber, at most timeout_ns; 0 is as in fiber_join_timeout. */
 FIBERRT_API int fiber_await_timeout(fiber_t fiber, int64_t timeout_ns)
     FIBERRT_LINKNAME(fiber_await_timeout) FIBERRT_CHECK_RESULT;
 
 /**
  * Detaches a fiber: no fiber can join it any more, and its handle goes stale at its end, or now if it has ended. Fibers
- * already waiting in fiber_join still receive its result.
+ * already in fiber_join still receive its result.
  *
  * Where: anywhere. Errors: -EINVAL the fiber is detached already, or is a main flow.
  */
 FIBERRT_API int fiber_detach(fiber_t fiber) FIBERRT_LINKNAME(fiber_detach);
 
 /**
- * Ends the calling fiber as if its function had returned result. In this order, the library passes on its mutexes,
- * closes its scopes, runs its keys' destructors and wakes its joiners. C++ objects on its stack are NOT destroyed: in
- * C++ return from the function instead. The call does not return on success.
+ * Ends the calling fiber as if its function had returned result. C++ objects on its stack are NOT destroyed: in C++
+ * return from the function instead. The call does not return on success. docs/per-fiber.md lists the steps.
  *
  * Switches: yes, for good; a cancelled fiber may call it too. Errors: -EPERM from a main flow, inside a no-switch
  * section, or from a key's destructor.
@@ -259,8 +251,7 @@ FIBERRT_API int fiber_set_name(fiber_t fiber, const char *name) FIBERRT_LINKNAME
 /* ------------------------------------------------------------------------------------------------------------------
  * Attributes
  *
- * Defaults: Where: anywhere. Switches: no. Since: 0.1. Errors: -EINVAL attr, out or name is NULL (…_destroy allows
- * NULL).
+ * Defaults: Where: anywhere. Switches: no. Since: 0.1. Errors: -EINVAL attr, out or name is NULL.
  * --------------------------------------------------------------------------------------------------------------- */
 
 /**
@@ -272,13 +263,13 @@ FIBERRT_API int fiber_set_name(fiber_t fiber, const char *name) FIBERRT_LINKNAME
  */
 FIBERRT_API int fiber_attr_create(fiber_attr_t **out) FIBERRT_LINKNAME(fiber_attr_create);
 
-/** Frees an attribute object. NULL is allowed and does nothing. Errors: none. */
+/** Frees an attribute object; NULL does nothing. Errors: none. */
 FIBERRT_API int fiber_attr_destroy(fiber_attr_t *attr) FIBERRT_LINKNAME(fiber_attr_destroy);
 
 /**
  * Sets the size of the stack in bytes, rounded up to a power of two and to whole pages. The guard comes in addition; up
- * to 1 KiB at the high end is unused. The size is address space: memory is taken as the fiber touches it, and given
- * back when the stack is one of many and idle for some seconds (docs/guide/tuning.md).
+ * to 1 KiB at the high end is unused. The size is address space; the fiber takes memory as it touches it
+ * (docs/guide/tuning.md).
  *
  * Errors: -EINVAL bytes is below FIBER_STACK_MIN or above FIBER_STACK_MAX.
  */
@@ -286,13 +277,9 @@ FIBERRT_API int fiber_attr_set_stack_size(fiber_attr_t *attr, size_t bytes)
     FIBERRT_LINKNAME(fiber_attr_set_stack_size);
 
 /**
- * Sets whether the stack has a guard: a region below it that cannot be touched, so that an overflow raises SIGSEGV
- * instead of overwriting memory. guard is
- *   FIBER_GUARD_REQUIRE (the default): a stack with a guard, or none, which fiber_start and fiber_join report as
- *     -EAGAIN;
- *   FIBER_GUARD_PREFER: a guard as long as the system has room for guards, then a stack without one;
- *   FIBER_GUARD_NONE: the library makes no guard. The fiber may still get a stack that has one.
- * Kernels before Linux 6.13 have room for some 30,000 guards (docs/guide/tuning.md).
+ * Sets whether the stack has a guard (FIBER_GUARD_*): a region below it that cannot be touched, so that an overflow
+ * raises SIGSEGV instead of overwriting memory. Kernels before Linux 6.13 have room for some 30,000 guards
+ * (docs/guide/tuning.md).
  *
  * Errors: -EINVAL guard is none of the three.
  */
@@ -300,9 +287,8 @@ FIBERRT_API int fiber_attr_set_guard(fiber_attr_t *attr, int guard) FIBERRT_LINK
 
 /**
  * Sets the size of the guard in bytes, rounded up to 64 KiB, 1 MiB or 16 MiB; a guard that would be as large as its
- * stack is twice as large. A function whose frame is larger than the guard may step over it and write into another
- * fiber's stack, unless it was compiled with -fstack-clash-protection. So set more than the default of 64 KiB for
- * libraries that put large arrays on the stack.
+ * stack is twice as large. A function whose frame is larger than the guard may write past it into another fiber's
+ * stack, unless it was compiled with -fstack-clash-protection.
  *
  * Errors: -EINVAL bytes is 0 or above FIBER_GUARD_SIZE_MAX.
  */
@@ -317,8 +303,7 @@ FIBERRT_API int fiber_attr_set_detached(fiber_attr_t *attr, int detached) FIBERR
 
 /**
  * Sets whether the fiber is a daemon (daemon is not 0): a cord that was started ends without waiting for it, and it
- * never runs again. The result of a call that has completed but not returned is lost: the bytes read, or the end of the
- * fiber joined.
+ * never runs again. The result of a call that has completed but not returned is lost.
  */
 FIBERRT_API int fiber_attr_set_daemon(fiber_attr_t *attr, int daemon) FIBERRT_LINKNAME(fiber_attr_set_daemon);
 
@@ -328,18 +313,17 @@ FIBERRT_API int fiber_attr_set_cord(fiber_attr_t *attr, fiber_cord_t cord) FIBER
 /**
  * Sets a function that frees the argument of a fiber that never runs, because it was cancelled, had no stack, or its
  * thread exited: free_arg(arg) is called once instead of fn(arg). NULL, the default: no function. If the call that
- * should make the fiber fails, the argument is still the caller's.
+ * makes the fiber fails, arg is still the caller's.
  *
  * It runs on the thread that ends the fiber, on any stack, in a no-switch section (docs/fork.md says what a fork()
- * adds), and before any joiner wakes: a joiner may free the object that arg points to. (At a thread's exit other fibers
- * may hear of the end before.)
+ * adds), and, except at a thread's exit, before any joiner wakes: a joiner may free the object that arg points to.
  */
 FIBERRT_API int fiber_attr_set_free_arg(fiber_attr_t *attr, void (*free_arg)(void *))
     FIBERRT_LINKNAME(fiber_attr_set_free_arg);
 
 /**
  * Makes it the attributes of a pool's task, for fiber_scope_spawn_attr only: any of the pool's threads may run that
- * child. Of the other attributes only detached and free_arg count; the pool's attributes set the stack.
+ * child. Of the other attributes only detached and free_arg count.
  */
 FIBERRT_API int fiber_attr_set_pool(fiber_attr_t *attr, fiber_pool_t pool) FIBERRT_LINKNAME(fiber_attr_set_pool);
 
@@ -374,15 +358,15 @@ FIBERRT_API int fiber_yield_value(void **value) FIBERRT_LINKNAME(fiber_yield_val
 
 /**
  * Wakes a fiber that is parked in a yield: it goes to the end of the run queue. A new fiber gets its first run. If an
- * earlier wakeup has queued the fiber, nothing more happens; otherwise its next yield gets the wakeup. A wakeup never
- * ends a sleep, an operation, a join or a transfer, and does nothing to a fiber that has ended.
+ * earlier wakeup has queued the fiber, nothing more happens; otherwise its next yield gets the wakeup. A wakeup ends no
+ * other wait (a sleep, an operation, a join, a transfer), and does nothing to a fiber that has ended.
  *
  * Where: anywhere (opens no cord). Switches: no.
  */
 FIBERRT_API int fiber_wakeup(fiber_t fiber) FIBERRT_LINKNAME(fiber_wakeup);
 
 /**
- * Wakes a fiber and passes a value to the fiber_yield_value that the wakeup ends. A value is never overwritten.
+ * Wakes a fiber and passes a value to its fiber_yield_value. A value is never overwritten.
  *
  * Switches: no. Errors: -EBUSY a permit is pending, an earlier wakeup has queued the fiber, or it is new; -ESRCH it has
  * ended; -EPERM it belongs to another cord.
@@ -392,8 +376,7 @@ FIBERRT_API int fiber_wakeup_value(fiber_t fiber, void *value) FIBERRT_LINKNAME(
 /** Lets every fiber that is runnable now run once, then continues. */
 FIBERRT_API int fiber_reschedule(void) FIBERRT_LINKNAME(fiber_reschedule);
 
-/** Reschedules if the thread has not polled for I/O and timers for 100 microseconds, by the clock; for long
- *  computations. */
+/** Reschedules if the thread has not polled for I/O and timers for 100 microseconds; for long computations. */
 FIBERRT_API int fiber_reschedule_if_due(void) FIBERRT_LINKNAME(fiber_reschedule_if_due);
 
 /**
@@ -416,27 +399,26 @@ FIBERRT_API int fiber_transfer(fiber_t to, void *in, void **out) FIBERRT_LINKNAM
 FIBERRT_API int fiber_transferrer(fiber_t *from, void **value) FIBERRT_LINKNAME(fiber_transferrer);
 
 /**
- * Waits for at least ns nanoseconds. 0 is one pass of the run queue and one poll for I/O and timers. No wakeup ends the
- * sleep.
+ * Waits for at least ns nanoseconds. 0 is one pass of the run queue and one poll for I/O and timers.
  *
  * Errors: -EINVAL ns < 0.
  */
 FIBERRT_API int fiber_sleep(int64_t ns) FIBERRT_LINKNAME(fiber_sleep);
 
 /**
- * Waits for the next tick of a fixed interval of period_ns nanoseconds. Work between two calls neither shifts the ticks
- * nor makes them come in a burst later.
+ * Waits for the next tick of a fixed interval of period_ns nanoseconds. Work between two calls does not shift the
+ * ticks.
  *
  *     int64_t tick = 0;
  *     while (fiber_every(&tick, FIBER_SEC(1)) >= 0) measure();
  *
  * *tick_ns is the time of the last tick, in fiber_now's time; 0 stands for the time of the call. The call waits for the
- * tick one period later, sets *tick_ns to its time and returns 0. If that tick has passed before the call, it waits for
- * the first one that has not, and returns how many it left out.
- *   - *tick_ns must live until the call returns, and serves one fiber at a time. Between two calls the caller may set
- *     it, and change the period.
+ * tick one period later, sets *tick_ns to its time and returns 0. If that tick has passed, it waits for the first one
+ * that has not, and returns how many it left out.
+ *   - *tick_ns must live until the call returns, and serves one fiber at a time. Between calls the caller may set it,
+ *     and change the period.
  *   - A wait that ends early leaves the tick for the next call (a 0 has become the time of the call).
- *   - No wakeup ends the wait. A tick after INT64_MAX never comes. The other fibers run once even if the tick is due.
+ *   - A tick after INT64_MAX never comes. The other fibers run once even if the tick is due.
  *
  * Errors: -EINVAL tick_ns is NULL, *tick_ns < 0 or period_ns <= 0.
  */
@@ -444,7 +426,7 @@ FIBERRT_API int64_t fiber_every(int64_t *tick_ns, int64_t period_ns) FIBERRT_LIN
 
 /**
  * Begins a section in which every call that says "Switches: yes" returns -EPERM and does nothing, until the matching
- * fiber_noswitch_leave. Sections nest. A debug build of the library reports such calls (docs/debugging.md).
+ * fiber_noswitch_leave. Sections nest.
  *
  * Switches: no. Errors: -EAGAIN 65,535 sections are open.
  */
@@ -471,8 +453,7 @@ FIBERRT_API int fiber_noswitch_leave(void) FIBERRT_LINKNAME(fiber_noswitch_leave
  * cancel itself. Cancelling an ended fiber does nothing.
  *
  * A cancelled fiber can still make calls inside a shielded scope (FIBER_SCOPE_SHIELD, FIBER_SCOPE_SHIELD_CANCEL), and
- * call fiber_close, fiber_scope_close, fiber_mutex_lock and fiber_exit. fiber_cond_wait still locks its mutex again,
- * and fiber_process_wait ends the child first.
+ * calls whose comment says so. fiber_cond_wait still locks its mutex again.
  */
 FIBERRT_API int fiber_cancel(fiber_t fiber, void *reason) FIBERRT_LINKNAME(fiber_cancel);
 
@@ -485,8 +466,8 @@ FIBERRT_API int fiber_cancel(fiber_t fiber, void *reason) FIBERRT_LINKNAME(fiber
 FIBERRT_API int fiber_cancelled(void **reason) FIBERRT_LINKNAME(fiber_cancelled);
 
 /**
- * Interrupts a fiber: ends its present wait, or its next call that switches, once, with -EINTR. The fiber reads value
- * by fiber_interrupted.
+ * Interrupts a fiber: ends its present wait, or its next call that switches, once, with -EINTR. fiber_interrupted
+ * returns value.
  *
  * Errors: -EBUSY an interrupt is pending; or, for a fiber of the caller's cord, one has ended a wait that has not
  * returned yet.
@@ -520,9 +501,8 @@ FIBERRT_API int fiber_interrupted(void **value) FIBERRT_LINKNAME(fiber_interrupt
  * call that switches, until the scope is closed. Scopes nest; the earliest deadline counts. The fiber that opens a
  * scope closes it; a fiber that ends cancels the children in its open scopes, and closes these.
  *
- * A deadline is noticed when a wait begins or continues, otherwise at the thread's next look at the clock, a bounded
- * number of switches later; so a wait with a deadline of 0 or in the past tries once. A shield does not hold back the
- * scope's own deadline and cancel.
+ * A deadline is noticed when a wait begins or continues, otherwise a bounded number of switches later; a wait with a
+ * deadline of 0 or in the past tries once. A shield does not hold back the scope's own deadline and cancel.
  *
  * Where: a fiber. Errors: -EINVAL out is NULL, timeout_ns < 0, an unknown flag, or both COLLECT and FIRST; -ENOMEM;
  * -EAGAIN 16,777,216 scopes are open.
@@ -532,7 +512,7 @@ FIBERRT_API int fiber_scope_open(fiber_scope_t *out, int64_t timeout_ns, unsigne
 
 /**
  * Closes a scope, and the scopes opened inside it, after waiting until all children have ended. Nothing ends this wait
- * early; cancels and deadlines still reach the children. Returns -ECANCELED if fiber_scope_cancel cancelled this scope;
+ * early; cancels and deadlines reach the children. Returns -ECANCELED if fiber_scope_cancel cancelled this scope;
  * otherwise -ETIMEDOUT if its own deadline ended or refused a call, cancelled children, or was seen to pass; otherwise
  * 0, whatever the children returned. *failure (may be NULL) is the result of the first child that failed, or 0; the
  * -ECANCELED of a child that the scope cancelled is no failure.
@@ -560,9 +540,9 @@ FIBERRT_API void fiber_timeout_block_close(fiber_timeout_block_t *block) FIBERRT
 
 /**
  * Runs a block in a scope with a deadline: FIBER_WITH_TIMEOUT(ns, &verdict) { ... }. Whatever leaves the block closes
- * the scope, return, goto and break too (break leaves the block, not a loop around it); only longjmp and fiber_exit
- * leave it open. The verdict (may be NULL) is the result of fiber_scope_close; or the error of fiber_scope_open, and
- * then the block does not run.
+ * the scope, also return, goto and break (which leaves only the block); longjmp and fiber_exit leave it open. The
+ * verdict (may be NULL) is the result of fiber_scope_close; or the error of fiber_scope_open, and then the block does
+ * not run.
  *
  * Where: a fiber. Switches: yes, at its end, as fiber_scope_close. Errors: none but in *verdict.
  */
@@ -604,24 +584,22 @@ FIBERRT_API int fiber_scope_set_timeout(fiber_scope_t scope, int64_t timeout_ns)
  *     shielded;
  *   - when the first child has failed or succeeded, by the flags of the scope;
  *   - when the scope's fiber ends, or its thread, which does not wait for children on other cords.
- * From then on a new child never runs, and ends with -ECANCELED. Ends of children end no calls of the scope's own
- * fiber.
+ * From then on a new child never runs, and ends with -ECANCELED. No child's end ends a call of the scope's own fiber.
  *
  * *out (may be NULL) is the child's handle, stale once the child has ended. It may be joined, cancelled and detached;
- * the scope waits for a detached child too, and reports it.
+ * the scope waits for a child detached later too, and reports it.
  *
  * Where: a fiber of the scope's cord; once that has made a child, any fiber, so that children may spawn others. Errors:
  * -EINVAL fn is NULL; -ESRCH the scope is closed; -EPERM it is of another cord and has had no child yet; -ENOMEM;
- * -EAGAIN there are 16,777,216 fibers or children; -EPIPE the cord is being shut down, or the scope's cord has ended
- * and a key's destructor asks for the first child.
+ * -EAGAIN there are 16,777,216 fibers or children; -EPIPE the cord is being shut down, or (in a key's destructor) has
+ * ended.
  */
 FIBERRT_API int fiber_scope_spawn(fiber_scope_t scope, fiber_t *out, int64_t (*fn)(void *), void *arg)
     FIBERRT_LINKNAME(fiber_scope_spawn);
 
 /**
- * Creates a child of a scope with attributes, such as another cord; NULL means the defaults. A child whose attributes
- * say detached is not reported by fiber_scope_next, and leaves nothing behind: for scopes that live long. Its failure
- * or success still counts.
+ * Creates a child of a scope with attributes (NULL: the defaults). A detached child is not reported by
+ * fiber_scope_next, and leaves nothing behind: for scopes that live long. Its failure or success still counts.
  *
  * With the attribute of a pool (fiber_attr_set_pool) the child is a task, which has no handle before it begins: out
  * must be NULL. If the scope is stopped before, the task never runs and ends with -ECANCELED. fiber_scope_next reports
@@ -636,7 +614,7 @@ FIBERRT_API int fiber_scope_spawn_attr(fiber_scope_t scope, fiber_t *out, const 
 /**
  * Waits for the next child of a scope to end. Returns 1, the child's handle in *child (stale, but it identifies the
  * child) and its result in *result; both may be NULL. Each end is reported once, in the order in which the scope's
- * thread learned of them. Returns 0 when all ends have been reported; children made as detached may still run then.
+ * thread learned of them. Returns 0 when all have been reported; children made detached may still run.
  *
  * Switches: yes. Errors: -EPERM another fiber opened it.
  */
@@ -646,19 +624,18 @@ FIBERRT_API int fiber_scope_next(fiber_scope_t scope, fiber_t *child, int64_t *r
 /* ------------------------------------------------------------------------------------------------------------------
  * Locks and other primitives
  *
- * Primitives lie in the caller's memory, of any storage class. All zero bytes are a fresh one; initialisers
- * (FIBER_MUTEX_INITIALIZER and the others) or memset make one. The memory must live, and stay in its place, while a
- * fiber or thread holds the primitive or is inside a call about it.
+ * Primitives lie in the caller's memory. All zero bytes are a fresh one; initialisers (FIBER_MUTEX_INITIALIZER and the
+ * others) or memset make one. The memory must live, and stay in its place, while a fiber or thread holds the primitive
+ * or is inside a call about it.
  *
- * Fibers of any cord and threads without a cord may share a primitive. A fiber that waits lets the others run; a thread
- * without a cord blocks, and gets no cord. (In a simulation only the first thread may wait: -ENOTSUP.) A cancel, an
- * interrupt or a deadline ends every wait except that of fiber_mutex_lock. If the primitive was granted by then, the
- * call succeeds, and the next call reports the cancel. If a fiber's thread ends before the fiber runs again, its grant
- * goes to the next waiter. Waiters are served in order of arrival.
+ * Fibers of any cord and threads without a cord may share a primitive. A thread without a cord blocks in a wait, and
+ * gets no cord. (In a simulation only the first thread may wait: -ENOTSUP.) A cancel, an interrupt or a deadline ends
+ * every wait except that of fiber_mutex_lock. If the primitive was granted by then, the call succeeds, and the next
+ * call reports the cancel. If a fiber's thread ends before the fiber runs again, its grant goes to the next waiter.
+ * Waiters are served in order of arrival.
  *
- * Calls with a timeout wait at most that many nanoseconds and return -ETIMEDOUT; 0 tries once. Otherwise they are as
- * the call that they are named after. The functions named …_destroy find mistakes: they free nothing, and need not be
- * called. Their 0 does not mean that all calls about the primitive have returned.
+ * The functions named …_destroy find mistakes: they free nothing, and need not be called. Their 0 does not mean that
+ * all calls about the primitive have returned.
  *
  * Defaults: Where: anywhere. Switches: no. Since: 0.1. Errors: -EINVAL a pointer is NULL, a timeout or a number of
  * permits is negative, or the number of permits is 0.
@@ -687,15 +664,14 @@ typedef struct { uint64_t opaque[8]; } fiber_barrier_t; /* a barrier */
 
 /**
  * Locks a mutex; waits while another caller holds it. Cancels, interrupts and deadlines do not end the wait. Only the
- * holder, a fiber or a thread, can unlock. Waiters get the mutex in order of arrival, but a newcomer may get it before
- * a waiter of less than a millisecond. (A semaphore of one permit keeps strict order.)
+ * holder, a fiber or a thread, can unlock. A newcomer may get the mutex before a waiter of less than a millisecond.
  *
  * If a holder's function returns, or its thread ends, without unlocking, the next lock returns -EOWNERDEAD, and so do
- * the locks of all callers that waited then. They hold the mutex, and should check the data it protects. (Not if the C
- * library had no key or memory left at the first lock of a thread without a cord.)
+ * the locks of all callers that waited then. They hold the mutex, and should check the data it protects.
+ * (docs/per-fiber.md has an exception.)
  *
- * Switches: yes; a cancelled fiber may call it too. Errors: -EOWNERDEAD a holder has died; the caller holds the lock,
- * as after 0. -EDEADLK the caller holds it already. -EPERM inside a no-switch section.
+ * Switches: yes; a cancelled fiber may call it too. Errors: -EOWNERDEAD a holder has died; the caller holds the lock.
+ * -EDEADLK the caller holds it already. -EPERM inside a no-switch section.
  */
 FIBERRT_API int fiber_mutex_lock(fiber_mutex_t *mutex) FIBERRT_LINKNAME(fiber_mutex_lock) FIBERRT_CHECK_RESULT;
 /** Locks a mutex, waiting at most timeout_ns. Cancels, interrupts and deadlines end the wait. Switches: yes. */
@@ -704,16 +680,15 @@ FIBERRT_API int fiber_mutex_lock_timeout(fiber_mutex_t *mutex, int64_t timeout_n
 /** Locks a mutex if no caller holds it. Errors: -EBUSY a caller holds it, maybe this one;
  *  -EOWNERDEAD as fiber_mutex_lock. */
 FIBERRT_API int fiber_mutex_trylock(fiber_mutex_t *mutex) FIBERRT_LINKNAME(fiber_mutex_trylock) FIBERRT_CHECK_RESULT;
-/** Unlocks a mutex. The next holder may free its memory at once. Errors: -EPERM the caller does not hold
- *  it. */
+/** Unlocks a mutex. The next holder may free its memory at once. Errors: -EPERM the caller does not hold it. */
 FIBERRT_API int fiber_mutex_unlock(fiber_mutex_t *mutex) FIBERRT_LINKNAME(fiber_mutex_unlock);
 /** Ends a mutex. Errors: -EBUSY a caller holds it or waits for it. */
 FIBERRT_API int fiber_mutex_destroy(fiber_mutex_t *mutex) FIBERRT_LINKNAME(fiber_mutex_destroy);
 
 /**
  * Unlocks a mutex, waits for fiber_cond_signal or fiber_cond_broadcast, and locks the mutex again. The caller then
- * holds the mutex whatever the result, except -EDEADLK. It is 0 only after a signal. (A call that a cancel, an
- * interrupt or a deadline refuses unlocks the mutex only when it lets the others run.)
+ * holds the mutex whatever the result, except -EDEADLK. It is 0 only after a signal. (A call that is refused unlocks
+ * the mutex only when it lets the others run.)
  *
  * Switches: yes. Errors: -EPERM the caller does not hold the mutex, or it is inside a no-switch section: nothing has
  * changed. -EOWNERDEAD a holder has died while the mutex was unlocked, whatever ended the wait. -EDEADLK nothing could
@@ -731,10 +706,10 @@ FIBERRT_API int fiber_cond_broadcast(fiber_cond_t *cond) FIBERRT_LINKNAME(fiber_
 /** Ends a condition variable. Errors: -EBUSY a caller waits for it. */
 FIBERRT_API int fiber_cond_destroy(fiber_cond_t *cond) FIBERRT_LINKNAME(fiber_cond_destroy);
 
-/** Makes a semaphore with a number of permits, which no caller uses yet; one of zero bytes has none. */
+/** Makes a semaphore, which no caller uses yet, with a number of permits; zero bytes have none. */
 FIBERRT_API int fiber_sem_init(fiber_sem_t *sem, int64_t permits) FIBERRT_LINKNAME(fiber_sem_init);
-/** Takes n permits at once; waits until there are as many. Requests are granted in order: smaller ones do not overtake
- *  a large one. Switches: yes. */
+/** Takes n permits at once; waits until there are as many. Smaller requests do not overtake a large one. Switches:
+ *  yes. */
 FIBERRT_API int fiber_sem_wait(fiber_sem_t *sem, int64_t n) FIBERRT_LINKNAME(fiber_sem_wait) FIBERRT_CHECK_RESULT;
 /** Takes n permits, waiting at most timeout_ns. */
 FIBERRT_API int fiber_sem_wait_timeout(fiber_sem_t *sem, int64_t n, int64_t timeout_ns)
@@ -752,16 +727,16 @@ FIBERRT_API int fiber_sem_destroy(fiber_sem_t *sem) FIBERRT_LINKNAME(fiber_sem_d
 #define FIBER_EVENT_MANUAL 1u /* it stays set until fiber_event_reset, for all waiters */
 #define FIBER_EVENT_SET 2u    /* it is set from the beginning */
 
-/** Makes an event that no caller uses yet. An event of zero bytes is not set, and a wait that it ends resets it. flags:
- *  FIBER_EVENT_*. Errors: -EINVAL other flags. */
+/** Makes an event that no caller uses yet. flags: FIBER_EVENT_*; zero bytes are an event with flags 0. Errors: -EINVAL
+ *  other flags. */
 FIBERRT_API int fiber_event_init(fiber_event_t *event, unsigned flags) FIBERRT_LINKNAME(fiber_event_init);
 /** Waits until an event is set, and resets it if it is not manual. Switches: yes. */
 FIBERRT_API int fiber_event_wait(fiber_event_t *event) FIBERRT_LINKNAME(fiber_event_wait) FIBERRT_CHECK_RESULT;
 /** Waits until an event is set, at most timeout_ns. */
 FIBERRT_API int fiber_event_wait_timeout(fiber_event_t *event, int64_t timeout_ns)
     FIBERRT_LINKNAME(fiber_event_wait_timeout) FIBERRT_CHECK_RESULT;
-/** Sets an event. A manual one ends the waits of all waiters; another ends the wait of the first waiter, or of the next
- *  caller if there is none. Setting a set event does nothing. */
+/** Sets an event. A manual one ends all waits; another ends the wait of the first waiter, or of the next caller.
+ *  Setting a set event does nothing. */
 FIBERRT_API int fiber_event_set(fiber_event_t *event) FIBERRT_LINKNAME(fiber_event_set);
 /** Resets an event. Returns 1 if it was set, 0 if not. */
 FIBERRT_API int fiber_event_reset(fiber_event_t *event) FIBERRT_LINKNAME(fiber_event_reset);
@@ -786,8 +761,8 @@ FIBERRT_API int fiber_wg_destroy(fiber_wg_t *group) FIBERRT_LINKNAME(fiber_wg_de
 
 /**
  * Locks for reading, together with other readers; waits while a caller holds the lock for writing or waits to. So a
- * reader must not lock for reading again: it may wait for a writer, which waits for the reader. The death of a holder
- * is not reported: the lock stays held for ever.
+ * reader must not lock for reading again: it may wait for ever. The death of a holder is not reported: the lock stays
+ * held for ever.
  *
  * Switches: yes. Errors: -EDEADLK the caller holds it for writing.
  */
@@ -807,30 +782,29 @@ FIBERRT_API int fiber_rwlock_tryrdlock(fiber_rwlock_t *rwlock)
 /** Locks for writing if that needs no wait. Errors: -EBUSY it would have to wait. */
 FIBERRT_API int fiber_rwlock_trywrlock(fiber_rwlock_t *rwlock)
     FIBERRT_LINKNAME(fiber_rwlock_trywrlock) FIBERRT_CHECK_RESULT;
-/** Unlocks a lock that the caller holds, for reading or writing. Errors: -EPERM another caller holds it
- *  for writing, or no caller holds it. (The lock does not know its readers.) */
+/** Unlocks a lock that the caller holds, for reading or writing. Errors: -EPERM another caller holds it for writing, or
+ *  no caller holds it. */
 FIBERRT_API int fiber_rwlock_unlock(fiber_rwlock_t *rwlock) FIBERRT_LINKNAME(fiber_rwlock_unlock);
 /** Ends a read-write lock. Errors: -EBUSY a caller holds it or waits for it. */
 FIBERRT_API int fiber_rwlock_destroy(fiber_rwlock_t *rwlock) FIBERRT_LINKNAME(fiber_rwlock_destroy);
 
 /**
- * Calls fn(arg), unless an earlier call with this once has succeeded, that is, its fn returned 0. Waits while another
- * caller's fn runs. Another result of fn is the result of this call, and the next caller or the first waiter calls its
- * own fn; also if the fiber that calls fn ends in it.
+ * Calls fn(arg), unless the fn of an earlier call with this once has returned 0. Waits while another caller's fn runs.
+ * Another result of fn is that of this call, and the first waiter or the next caller calls its own fn; also if the
+ * fiber that calls fn ends in it.
  *
  * Switches: yes, unless it was done before. Errors: -EDEADLK fn calls it for the same once.
  */
 FIBERRT_API int fiber_once(fiber_once_t *once, int (*fn)(void *), void *arg)
     FIBERRT_LINKNAME(fiber_once) FIBERRT_CHECK_RESULT;
 
-/** Makes a barrier for rounds of count callers, which no caller uses yet. A barrier of zero bytes must be made by this
- *  function before its first wait. Errors: -EINVAL count is not above 0. */
+/** Makes a barrier for rounds of count callers, which no caller uses yet. Zero bytes are no barrier. Errors: -EINVAL
+ *  count is not above 0. */
 FIBERRT_API int fiber_barrier_init(fiber_barrier_t *barrier, int64_t count) FIBERRT_LINKNAME(fiber_barrier_init);
 /**
- * Waits until as many callers have arrived as the barrier counts. Then all of them continue, and the next round begins.
- * Returns 1 in the caller that arrived last, and 0 in the others. A call that returns an error has not arrived: the
- * round needs another caller in its place. Every caller sees, after its wait, the writes that the others made before
- * they arrived.
+ * Waits until as many callers have arrived as the barrier counts. Then all continue, and the next round begins. Returns
+ * 1 in the caller that arrived last, 0 in the others. A call that returns an error has not arrived. Every caller sees,
+ * after its wait, the writes that the others made before they arrived.
  *
  * Switches: yes. Errors: -EINVAL the barrier was not initialised.
  */
@@ -844,9 +818,8 @@ FIBERRT_API int fiber_barrier_destroy(fiber_barrier_t *barrier) FIBERRT_LINKNAME
 /* ------------------------------------------------------------------------------------------------------------------
  * Channels
  *
- * A channel is a queue of items of one size, which are copied in and out. Any number of fibers, of any cord, and
- * threads without a cord may send and receive. Waits and timeouts are as "Locks and other primitives" says. A channel
- * with a single receiver is that fiber's mailbox: examples/mailbox.c.
+ * A channel is a queue of items of one size, which are copied in and out, between fibers of any cord and threads
+ * without a cord. Waits and timeouts are as "Locks and other primitives" says.
  *
  * Defaults: Where: anywhere. Switches: no. Since: 0.1. Errors: those of a handle; -EINVAL a pointer is NULL or a
  * timeout negative.
@@ -856,9 +829,9 @@ FIBERRT_API int fiber_barrier_destroy(fiber_barrier_t *barrier) FIBERRT_LINKNAME
 #define FIBER_CHAN_ITEM_MAX 4096
 
 /**
- * Makes a channel that holds up to capacity items of item_size bytes. With capacity 0 a send waits until a receiver has
- * the item. It lives until fiber_chan_destroy.
- * Errors: -EINVAL item_size is 0 or above FIBER_CHAN_ITEM_MAX; -ENOMEM; -EAGAIN there are 1,048,576 channels already.
+ * Makes a channel for capacity items of item_size bytes; with capacity 0 a send waits until a receiver has the item.
+ * fiber_chan_destroy ends it. Errors: -EINVAL item_size is 0 or above FIBER_CHAN_ITEM_MAX; -ENOMEM; -EAGAIN there are
+ * 1,048,576 channels already.
  */
 FIBERRT_API int fiber_chan_create(fiber_chan_t *out, size_t item_size, size_t capacity)
     FIBERRT_LINKNAME(fiber_chan_create);
@@ -883,17 +856,16 @@ FIBERRT_API int fiber_chan_try_send(fiber_chan_t chan, const void *item) FIBERRT
  *  channel is closed and empty. */
 FIBERRT_API int fiber_chan_try_recv(fiber_chan_t chan, void *item)
     FIBERRT_LINKNAME(fiber_chan_try_recv) FIBERRT_CHECK_RESULT;
-/** Closes a channel: sends fail from now on, and receives fail once the channel is empty. Waiting callers return at
- *  once; the items of waiting senders are not sent. Errors: -EPIPE it is closed already. */
+/** Closes a channel: sends fail from now on, receives once it is empty. Waiting callers return at once; the items of
+ *  waiting senders are not sent. Errors: -EPIPE it is closed already. */
 FIBERRT_API int fiber_chan_close(fiber_chan_t chan) FIBERRT_LINKNAME(fiber_chan_close);
-/** Ends a channel; items that are left in it are dropped. Errors: -EBUSY a caller waits in it: close it,
- *  and let the waiting callers return. */
+/** Ends a channel; items left in it are dropped. Errors: -EBUSY a caller waits in it: close it first. */
 FIBERRT_API int fiber_chan_destroy(fiber_chan_t chan) FIBERRT_LINKNAME(fiber_chan_destroy);
 /** Returns the number of items in a channel at the moment. */
 FIBERRT_API int64_t fiber_chan_count(fiber_chan_t chan) FIBERRT_LINKNAME(fiber_chan_count);
 /** Returns the capacity of a channel, in items. */
 FIBERRT_API int64_t fiber_chan_capacity(fiber_chan_t chan) FIBERRT_LINKNAME(fiber_chan_capacity);
-/** Tells whether a channel is closed: 1 or 0. A closed channel may still hold items. */
+/** Tells whether a channel is closed: 1 or 0. */
 FIBERRT_API int fiber_chan_is_closed(fiber_chan_t chan) FIBERRT_LINKNAME(fiber_chan_is_closed);
 
 /* ------------------------------------------------------------------------------------------------------------------
@@ -929,9 +901,9 @@ typedef struct {
 #define FIBER_SELECT_MAX 1024
 
 /**
- * Waits at most timeout_ns until one of several calls need not wait, makes that call, and returns its index. The other
- * calls are not made: they send, receive and take nothing. If several could be made at once, the library rotates which
- * one it tries first. The cases, and the objects they point to, must live until the call returns.
+ * Waits at most timeout_ns until one of several calls need not wait, makes that call and no other, and returns its
+ * index. If several could be made, the library rotates which one it tries first. The cases, and the objects they point
+ * to, must live until the call returns.
  *
  *     fiber_case_t cases[] = {{.kind = FIBER_CASE_RECV, .chan = requests, .item = &request},
  *                             {.kind = FIBER_CASE_EVENT, .object = &stop}};
@@ -939,7 +911,7 @@ typedef struct {
  *     if (which == 0 && cases[0].result == 0) serve(&request);
  *
  *   - A call that fails at once need not wait: -EPIPE of a closed channel becomes the case's result, and so does 0 of a
- *     scope whose children have all been reported. Without cases, or with FIBER_CASE_NONE only, the timeout ends it.
+ *     scope whose children have all been reported. With no case but FIBER_CASE_NONE, the timeout ends it.
  *   - A SEM that was not selected keeps its place before later waiters until this call returns, even if there are
  *     permits.
  *   - JOIN, FD and SCOPE are for fibers: the thread gets a cord. An FD needs a fiber while it waits (-EAGAIN: there is
@@ -955,31 +927,28 @@ FIBERRT_API int fiber_select(fiber_case_t *cases, int count, int64_t timeout_ns)
 /* ------------------------------------------------------------------------------------------------------------------
  * Input and output
  *
- * The POSIX calls of the same names, with their arguments and results. They return -E... instead of setting errno, and
- * park the fiber instead of blocking the thread, with O_NONBLOCK or without; they never change that flag. Scopes bound
- * them. They take no more from the kernel than the caller asks for. Sockets never raise SIGPIPE. The memory handed to a
- * call is the caller's again when the call has returned, not before, even if it was cancelled. When a cancel, an
- * interrupt, a deadline or fiber_close ends a wait and the descriptor is ready at that moment, the call tries once more
- * and returns that result: no completed transfer is lost, and the next call reports the cancel.
+ * The POSIX calls of the same names, with their arguments and results. They park the fiber instead of blocking the
+ * thread, with O_NONBLOCK or without; they never change that flag. They take no more from the kernel than the caller
+ * asks for. Sockets never raise SIGPIPE. The memory handed to a call is the caller's again when the call has returned,
+ * not before, even if it was cancelled. If the descriptor is ready at the moment when a cancel, an interrupt, a
+ * deadline or fiber_close ends a wait, the call tries once more and returns that result: no completed transfer is lost,
+ * and the next call reports the cancel.
  *
  * These calls differ from the kernel's:
- *   - SO_RCVTIMEO and SO_SNDTIMEO have no effect: use the deadline of a scope. SO_RCVLOWAT counts only while a call
- *     waits.
+ *   - SO_RCVTIMEO and SO_SNDTIMEO have no effect: use a scope. SO_RCVLOWAT counts only while a call waits.
  *   - A send or write to a socket, pipe or terminal may return when some bytes are taken.
  *   - Fibers of one thread that share a file's position take turns. Threads and processes do not: use offsets or
  *     O_APPEND.
  *   - close(2) on a descriptor with an operation under way is undefined: use fiber_close.
- *   - Other threads, of the kernel (io_uring) or the library (libev), perform operations that block: files, opens,
- *     FIFOs, terminals.
- * docs/io.md has the corners, and the limits of libev; docs/posix-calls.md lists when calls return.
+ * docs/io.md has the corners, the limits of libev and which threads perform operations that block; docs/posix-calls.md
+ * lists when calls return.
  *
  * Defaults: Where: a fiber. Switches: yes. Since: 0.1. Errors, beside the POSIX ones:
- *   -ENOTSUP  there is no backend (see fiber_backend_name): this process may not use io_uring and the library has no
- *             libev, or FIBERRT_BACKEND names one that is not available; or the backend is sim, and other processes
- *             could use the file too (docs/simulation.md);
+ *   -ENOTSUP  there is no backend (see fiber_backend_name), or it is sim, and other processes could use the file too
+ *             (docs/simulation.md);
  *   -EINVAL   FIBERRT_BACKEND names no known backend;
- *   -ENOMEM, -EMFILE, -ENFILE, -ENOSPC  no memory, descriptor or epoll watch (libev) for the backend, at the thread's
- *             first operation; a later one tries again;
+ *   -ENOMEM, -EMFILE, -ENFILE, -ENOSPC  no memory, descriptor or epoll watch for the backend, at the thread's first
+ *             operation; a later one tries again;
  *   -EBADF    the descriptor is closed, or fiber_close closed it during the call;
  *   -EINVAL   a NULL pointer where memory is needed; a count above SSIZE_MAX. (A call transfers at most 2,147,479,552
  *             bytes, as the kernel does.)
@@ -990,17 +959,13 @@ FIBERRT_API int64_t fiber_read(int fd, void *buffer, size_t count) FIBERRT_LINKN
 /** Writes up to count bytes at the file's position. Returns the number of bytes. A pipe without a reader raises
  *  SIGPIPE. A write past RLIMIT_FSIZE returns -EFBIG, and may raise SIGXFSZ (docs/io.md): ignore that signal. */
 FIBERRT_API int64_t fiber_write(int fd, const void *buffer, size_t count) FIBERRT_LINKNAME(fiber_write);
-/** Reads into several buffers. The array and the buffers must live until the call returns. Errors: -EINVAL count is
- *  outside 0 … 1,024. */
+/** Reads into several buffers. Errors: -EINVAL count is outside 0 … 1,024. */
 FIBERRT_API int64_t fiber_readv(int fd, const struct iovec *iov, int count) FIBERRT_LINKNAME(fiber_readv);
-/** Writes from several buffers, as fiber_write. The array and the buffers must live until the call returns. Errors:
- *  -EINVAL count is outside 0 … 1,024. */
+/** Writes from several buffers, as fiber_write. Errors: -EINVAL count is outside 0 … 1,024. */
 FIBERRT_API int64_t fiber_writev(int fd, const struct iovec *iov, int count) FIBERRT_LINKNAME(fiber_writev);
-/** Reads at an offset in bytes; the file's position stays. Returns the number of bytes, 0 at the end. Errors: -EINVAL
- *  offset < 0; -ESPIPE the file has no positions. */
+/** Reads at an offset in bytes; the file's position stays. Returns the number of bytes, 0 at the end. */
 FIBERRT_API int64_t fiber_pread(int fd, void *buffer, size_t count, int64_t offset) FIBERRT_LINKNAME(fiber_pread);
-/** Writes at an offset in bytes; the file's position stays. Returns the number of bytes. Errors: -EINVAL offset < 0;
- *  -ESPIPE the file has no positions. */
+/** Writes at an offset in bytes; the file's position stays. Returns the number of bytes. */
 FIBERRT_API int64_t fiber_pwrite(int fd, const void *buffer, size_t count, int64_t offset)
     FIBERRT_LINKNAME(fiber_pwrite);
 /** Receives up to count bytes. flags as recv(2); MSG_DONTWAIT: -EAGAIN instead of a wait. Returns the number of bytes,
@@ -1022,23 +987,22 @@ FIBERRT_API int64_t fiber_recvfrom(int fd, void *buffer, size_t count, int flags
  *  NULL and length is 0, or larger than any address; as fiber_send. */
 FIBERRT_API int64_t fiber_sendto(int fd, const void *buffer, size_t count, int flags, const struct sockaddr *address,
                                  socklen_t length) FIBERRT_LINKNAME(fiber_sendto);
-/** Accepts one connection. Returns its descriptor, the caller's to close, without O_CLOEXEC as in POSIX. It returns
- *  -EMFILE if the process has no free descriptor, at the call or when a connection comes; the next accept gets that
- *  connection. */
+/** Accepts one connection. Returns its descriptor, the caller's to close, without O_CLOEXEC. Errors: -EMFILE no
+ *  descriptor is free, at the call or when a connection comes, which the next accept gets. */
 FIBERRT_API int fiber_accept(int fd, struct sockaddr *address, socklen_t *length) FIBERRT_LINKNAME(fiber_accept);
-/** Accepts one connection, with the flags of accept4(2): SOCK_NONBLOCK, SOCK_CLOEXEC. Errors: -EINVAL another flag. */
+/** Accepts one connection, with the flags of accept4(2): SOCK_NONBLOCK, SOCK_CLOEXEC. */
 FIBERRT_API int fiber_accept4(int fd, struct sockaddr *address, socklen_t *length, int flags)
     FIBERRT_LINKNAME(fiber_accept4);
-/** Connects a socket; waits until it is connected or has failed. After the caller's own -ECANCELED, -EINTR or
- *  -ETIMEDOUT close the socket: the kernel may continue the attempt. */
+/** Connects a socket. After the caller's own -ECANCELED, -EINTR or -ETIMEDOUT close the socket: the kernel may continue
+ *  the attempt. */
 FIBERRT_API int fiber_connect(int fd, const struct sockaddr *address, socklen_t length)
     FIBERRT_LINKNAME(fiber_connect);
 /** Opens a file, as open(2). mode counts with O_CREAT or O_TMPFILE. Returns a descriptor, the caller's to close. */
 FIBERRT_API int fiber_open(const char *path, int flags, mode_t mode) FIBERRT_LINKNAME(fiber_open);
 /** Closes a descriptor. First it ends the operations of other fibers on it, of any cord, with -EBADF, unless they have
- *  completed; so none of them meets another file of the same number. It waits until the threads of these cords poll:
- *  none of them may wait for this thread in turn. No deadline ends the wait. It needs no backend. Switches: yes; a
- *  cancelled fiber may call it too. Errors: -EBADF also if another fiber is closing it. */
+ *  completed. It waits until the threads of these cords poll: none of them may wait for this thread in turn. No
+ *  deadline ends the wait. It needs no backend. Switches: yes; a cancelled fiber may call it too. Errors: -EBADF also
+ *  if another fiber is closing it. */
 FIBERRT_API int fiber_close(int fd) FIBERRT_LINKNAME(fiber_close);
 struct statx;
 /** Reads the status of a file, as statx(2). */
@@ -1053,28 +1017,27 @@ FIBERRT_API int fiber_fdatasync(int fd) FIBERRT_LINKNAME(fiber_fdatasync);
  *  not positive, or is above 0xFFFF. */
 FIBERRT_API int fiber_poll_fd(int fd, int events) FIBERRT_LINKNAME(fiber_poll_fd);
 
-/* Names in the file system. A path that does not begin with '/' begins in the directory dirfd, or in the current one if
- * dirfd is AT_FDCWD. A call that has begun to change the file system is not ended early: after an error of the caller's
- * own (-ECANCELED, -EINTR, -ETIMEDOUT) nothing was done. */
+/* Names in the file system. A relative path begins in the directory dirfd, or in the current one if dirfd is AT_FDCWD.
+ * A call that has begun to change the file system is not ended early: after an error of the caller's own (-ECANCELED,
+ * -EINTR, -ETIMEDOUT) nothing was done. */
 
 struct open_how;
 /** Opens a file as openat2(2) does. how is a struct open_how (<linux/openat2.h>) of size bytes. Returns a descriptor,
- *  the caller's to close. Errors: -EINVAL size is less than 24; -E2BIG the kernel does not know everything that how
- *  asks for; -ENOSYS before Linux 5.6. */
+ *  the caller's to close. Errors: -ENOSYS before Linux 5.6. */
 FIBERRT_API int fiber_openat2(int dirfd, const char *path, struct open_how *how, size_t size)
     FIBERRT_LINKNAME(fiber_openat2);
 /** Renames a file, as renameat2(2). flags: RENAME_NOREPLACE, RENAME_EXCHANGE, … */
 FIBERRT_API int fiber_renameat2(int old_dirfd, const char *old_path, int new_dirfd, const char *new_path, unsigned flags)
     FIBERRT_LINKNAME(fiber_renameat2);
-/** Renames a file, as rename(2), and replaces a file called new_path. */
+/** Renames a file, as rename(2). */
 FIBERRT_API int fiber_rename(const char *old_path, const char *new_path) FIBERRT_LINKNAME(fiber_rename);
-/** Removes a name, as unlinkat(2). flags: AT_REMOVEDIR for the name of an empty directory. */
+/** Removes a name, as unlinkat(2). flags: AT_REMOVEDIR. */
 FIBERRT_API int fiber_unlinkat(int dirfd, const char *path, int flags) FIBERRT_LINKNAME(fiber_unlinkat);
-/** Removes a name, as unlink(2), and the file if it has no other name. */
+/** Removes a name, as unlink(2). */
 FIBERRT_API int fiber_unlink(const char *path) FIBERRT_LINKNAME(fiber_unlink);
 /** Removes an empty directory, as rmdir(2). */
 FIBERRT_API int fiber_rmdir(const char *path) FIBERRT_LINKNAME(fiber_rmdir);
-/** Makes a directory, as mkdirat(2), with the permissions mode less the umask. */
+/** Makes a directory, as mkdirat(2). */
 FIBERRT_API int fiber_mkdirat(int dirfd, const char *path, mode_t mode) FIBERRT_LINKNAME(fiber_mkdirat);
 /** Makes a directory, as mkdir(2). */
 FIBERRT_API int fiber_mkdir(const char *path, mode_t mode) FIBERRT_LINKNAME(fiber_mkdir);
@@ -1083,9 +1046,8 @@ FIBERRT_API int fiber_mkdir(const char *path, mode_t mode) FIBERRT_LINKNAME(fibe
  *      while ((got = fiber_getdents64(fd, buffer, sizeof buffer)) > 0)
  *          for (char *at = buffer; at < buffer + got; at += ((struct dirent64 *)at)->d_reclen)
  *              use(((struct dirent64 *)at)->d_name);
- *  Align the buffer as that structure is; 32 KiB are a good size, 280 bytes enough for any entry. lseek(fd, 0,
- *  SEEK_SET) begins again. Errors: -EINVAL there is no room for the next entry; -ENOTDIR it is no directory; -ENOENT
- *  the directory has been removed. */
+ *  Align the buffer as that structure is; 32 KiB are a good size, 280 bytes enough for any entry. Errors:
+ *  -EINVAL there is no room for the next entry. */
 FIBERRT_API int64_t fiber_getdents64(int fd, void *buffer, size_t size) FIBERRT_LINKNAME(fiber_getdents64);
 
 /* Data from one descriptor to another, without a copy in the program. Unlike fiber_write, these calls raise no SIGPIPE;
@@ -1094,9 +1056,8 @@ FIBERRT_API int64_t fiber_getdents64(int fd, void *buffer, size_t size) FIBERRT_
 /** Moves up to count bytes between a pipe and another file, or between two pipes, as splice(2). The call adds the bytes
  *  moved to each offset; NULL means the file's own position, and is required without positions. flags: SPLICE_F_MORE,
  *  …; SPLICE_F_NONBLOCK: -EAGAIN instead of a wait. Returns the number of bytes, 0 at the end of fd_in; at most a page
- *  (4,096) into a socket or device without O_NONBLOCK. Errors: -EINVAL other flags, an offset below 0, neither is a
- *  pipe, fd_out was opened with O_APPEND, or one of the two cannot be spliced; -ESPIPE an offset of a pipe; -EPIPE
- *  fd_out has no reader; -EMFILE, -ENFILE there are no two descriptors for the copy into a socket without O_NONBLOCK.
+ *  (4,096) into a socket or device without O_NONBLOCK. Errors: those of splice(2); -EPIPE fd_out has no reader;
+ *  -EMFILE, -ENFILE there are no two descriptors for the copy into a socket without O_NONBLOCK.
  */
 FIBERRT_API int64_t fiber_splice(int fd_in, int64_t *offset_in, int fd_out, int64_t *offset_out, size_t count,
                                  unsigned flags) FIBERRT_LINKNAME(fiber_splice);
@@ -1104,47 +1065,45 @@ FIBERRT_API int64_t fiber_splice(int fd_in, int64_t *offset_in, int fd_out, int6
 #define FIBER_COPY_ALL INT64_MAX /* as the limit: up to the end */
 
 /**
- * Copies from fd_in to fd_out, up to the end of fd_in or limit bytes. Returns the number of bytes written. The kernel
- * copies where it can, otherwise a buffer of 128 KiB does. The call does not close, shut down or sync anything. Files
- * with positions are copied from and to their positions, sockets for messages message by message, up to an empty one.
- * docs/io.md has the corners.
+ * Copies from fd_in to fd_out, up to the end of fd_in or limit bytes. Returns the number of bytes written. The call
+ * does not close, shut down or sync anything. Files with positions are copied from and to their positions, sockets for
+ * messages message by message, up to an empty one. docs/io.md has the corners.
  *
- * A call that ends early - disk full, a connection reset, a cancel - returns the error. *written is then the number of
- * bytes written, and *lost the number of bytes taken from fd_in that were not written and cannot be read again (both
- * may be NULL). None are lost if fd_in has positions, or by a cancel, interrupt or deadline if fd_out has. From stream
- * to stream up to 1 MiB may be lost; fiber_splice with the caller's own pipe loses none.
+ * After an error - disk full, a connection reset, a cancel - *written is the number of bytes written, and *lost the
+ * number of bytes taken from fd_in that were not written and cannot be read again (both may be NULL). None are lost if
+ * fd_in has positions, or by a cancel, interrupt or deadline if fd_out has. From stream to stream up to 1 MiB may be
+ * lost; fiber_splice with the caller's own pipe loses none.
  *
- * Errors: those of reading fd_in and writing fd_out, such as -ENOSPC, -EFBIG, -EPIPE, -ECONNRESET and -EISDIR; -EINVAL
- * limit is below 0, a regular file would be copied over the bytes read from it, or a pipe into itself; -EMSGSIZE a
- * message is longer than 128 KiB or than the rest of the limit: its rest is lost; -ENOMEM no memory for the buffer.
+ * Errors: those of fiber_read from fd_in and fiber_write to fd_out; -EINVAL limit is below 0, a regular file would be
+ * copied over the bytes read from it, or a pipe into itself; -EMSGSIZE a message is longer than 128 KiB or than the
+ * rest of the limit: its rest is lost; -ENOMEM.
  */
 FIBERRT_API int64_t fiber_copy(int fd_in, int fd_out, int64_t limit, int64_t *written, int64_t *lost)
     FIBERRT_LINKNAME(fiber_copy);
 
-/* Descriptors through a unix socket, without the arithmetic of fiber_sendmsg and fiber_recvmsg. */
+/* Descriptors through a unix socket. */
 
 #define FIBER_FDS_MAX 253 /* descriptors that one message can carry */
 
 /** Sends bytes, and with the first of them fd_count descriptors, which stay the caller's too. Returns the number of
- *  bytes sent, with which the descriptors went, even if it is less than count (on a stream). Errors: -EINVAL fd_count
- *  is above FIBER_FDS_MAX, or there are descriptors and no byte to carry them; -EBADF also if one of fds is closed, and
- *  nothing is sent then; -ETOOMANYREFS too many are under way. */
+ *  bytes sent; if less than count (on a stream), all descriptors have gone. Errors: -EINVAL fd_count is above
+ *  FIBER_FDS_MAX, or there are descriptors and no byte to carry them; -EBADF also if one of fds is closed: nothing is
+ *  sent; -ETOOMANYREFS too many are under way. */
 FIBERRT_API int64_t fiber_send_fds(int fd, const void *buffer, size_t count, const int *fds, size_t fd_count)
     FIBERRT_LINKNAME(fiber_send_fds);
 /** Receives up to count bytes, and the descriptors sent with them, which are the caller's to close and have O_CLOEXEC.
- *  *fd_count is the room in fds, and then the number received. On a stream, bytes sent with other descriptors are left
- *  for the next call. Returns the number of bytes, 0 at the end. *flags (may be NULL) is as recvmsg(2) sets it:
- *  MSG_CTRUNC if the call closed descriptors for lack of room in fds or in the process (RLIMIT_NOFILE); MSG_TRUNC if
- *  the rest of a datagram is lost. Errors: -EINVAL count is 0. */
+ *  *fd_count is the room in fds, and then the number received. On a stream, the next call gets bytes sent with other
+ *  descriptors. Returns the number of bytes, 0 at the end. *flags (may be NULL) is as recvmsg(2) sets it: MSG_CTRUNC if
+ *  the call closed descriptors for lack of room in fds or in the process (RLIMIT_NOFILE); MSG_TRUNC if the rest of a
+ *  datagram is lost. Errors: -EINVAL count is 0. */
 FIBERRT_API int64_t fiber_recv_fds(int fd, void *buffer, size_t count, int *fds, size_t *fd_count, int *flags)
     FIBERRT_LINKNAME(fiber_recv_fds);
 
 /* ------------------------------------------------------------------------------------------------------------------
  * Names and blocking code
  *
- * Code that can only block - a database library, a resolver, a compressor - runs on offload threads, a pool of the
- * process that grows as needed and ends threads idle for some seconds. The thread of the calling fiber runs other
- * fibers meanwhile.
+ * Code that can only block, such as a database library, runs on offload threads of the process, made as needed, while
+ * the thread of the calling fiber runs other fibers.
  *
  *     static int64_t find(void *arg) { return sqlite3_step(arg); }
  *
@@ -1152,12 +1111,11 @@ FIBERRT_API int64_t fiber_recv_fds(int fd, void *buffer, size_t count, int *fds,
  *     int error = fiber_offload(find, statement, &answer);
  *
  * The function runs on an ordinary thread's stack, with signals blocked as on cords.
- *   - It must leave the thread as it found it: no locks held, no signals unblocked, no pthread_exit, no exception that
- *     leaves it.
+ *   - It must leave the thread as it found it (locks, signals), and not by pthread_exit or an exception.
  *   - It may call this library and wait as any thread does. A cord that it opens ends with it. A function that it
  *     offloads is called at once.
- *   - At most 64 functions run at once in the process (fiber_offload_set_limit); more wait, in order. So no more may
- *     wait for each other.
+ *   - At most 64 functions run at once (fiber_offload_set_limit); more wait, in order. So no more may wait for each
+ *     other.
  *   - A cord does not end, and a thread with a cord does not exit, before its fibers' functions have returned, except
  *     detached ones. Returning from main, or exit(), waits for none.
  *   - In a simulation it runs on the calling fiber's stack, in a no-switch section.
@@ -1167,9 +1125,8 @@ FIBERRT_API int64_t fiber_recv_fds(int fd, void *buffer, size_t count, int *fds,
 
 /**
  * Calls fn(arg) on another thread, waits for its end, and returns 0 with its result in *result (may be NULL). A cancel,
- * interrupt or deadline ends the wait only while fn has not begun; then fn never runs. Once fn runs, the call waits for
- * it, and the next call reports the cancel: the object that arg points to may lie on the caller's stack. After an error
- * fn has not run.
+ * interrupt or deadline ends the wait only before fn has begun; then fn never runs. Once fn runs, the call waits for
+ * it, and the next call reports the cancel: arg may point to the caller's stack. After an error fn has not run.
  *
  * Errors: -EINVAL fn is NULL; -EAGAIN there is no thread for it, and none could be made.
  */
@@ -1181,9 +1138,8 @@ FIBERRT_API int fiber_offload(int64_t (*fn)(void *), void *arg, int64_t *result)
  * if it has begun, continues without the caller, and its result is lost.
  *
  * free_arg(arg) is called exactly once (NULL: no function), when neither fn nor this call needs arg any more, whatever
- * the call returns except -EINVAL: by the calling fiber before it returns, if fn has returned or will never run;
- * otherwise by fn's thread. (If the fiber's thread exits in this call, that thread calls it.) It must neither block nor
- * switch.
+ * the call returns except -EINVAL: before it returns, if fn has returned or will never run; otherwise by fn's thread.
+ * (If the fiber's thread exits in this call, that thread calls it.) It must neither block nor switch.
  *
  * Errors: as fiber_offload; -ENOMEM.
  */
@@ -1191,7 +1147,7 @@ FIBERRT_API int fiber_offload_detached(int64_t (*fn)(void *), void *arg, void (*
     FIBERRT_LINKNAME(fiber_offload_detached) FIBERRT_CHECK_RESULT;
 
 /**
- * Sets how many offloaded functions run at once in the process: 1 … 1,024; the default is 64. Running ones continue.
+ * Sets how many offloaded functions run at once in the process; the default is 64. Running ones continue.
  *
  * Where: anywhere (opens no cord). Switches: no. Errors: -EINVAL threads is not in 1 … 1,024.
  */
@@ -1199,34 +1155,31 @@ FIBERRT_API int fiber_offload_set_limit(int threads) FIBERRT_LINKNAME(fiber_offl
 
 struct addrinfo;
 /**
- * Looks up the addresses of a name, as getaddrinfo(3), in a detached offloaded function, which continues after a wait
- * that ends early. Numbers are answered at once, without another thread (except with AI_IDN and AI_CANONIDN). The
- * caller frees *out by freeaddrinfo(3); it is NULL after an error.
+ * Looks up the addresses of a name, as getaddrinfo(3), in a detached offloaded function. Numbers need no other thread
+ * (except with AI_IDN and AI_CANONIDN). The caller frees *out by freeaddrinfo(3); it is NULL after an error.
  *
  * Errors: -EINVAL out, or both node and service are NULL, or EAI_BADFLAGS; -ENOENT no such name or service (EAI_NONAME,
- * EAI_SERVICE); -ENODATA no address, or none of that family (EAI_NODATA, EAI_ADDRFAMILY); -EAGAIN the name servers have
- * not answered (EAI_AGAIN), or no thread could be made; -EMFILE, -ENFILE no descriptor for the resolver; -EIO the
- * servers refuse (EAI_FAIL), or any other error; -EOVERFLOW a text is too long (EAI_OVERFLOW); -EAFNOSUPPORT,
- * -ESOCKTNOSUPPORT the system lacks the hints' family or type; -ENOMEM; for EAI_SYSTEM its errno, or -EAGAIN if that
- * errno would speak of the caller; -ENOTSUP in a simulation, if a text is not a number.
+ * EAI_SERVICE); -ENODATA no address, or none of that family (EAI_NODATA, EAI_ADDRFAMILY); -EAGAIN no name server has
+ * answered (EAI_AGAIN), or no thread could be made; -EMFILE, -ENFILE no descriptor for the resolver; -EIO the servers
+ * refuse (EAI_FAIL), or any other error; -EOVERFLOW a text is too long (EAI_OVERFLOW); -EAFNOSUPPORT, -ESOCKTNOSUPPORT
+ * the system lacks the hints' family or type; -ENOMEM; for EAI_SYSTEM its errno, or -EAGAIN if that would speak of the
+ * caller; -ENOTSUP in a simulation, if a text is not a number.
  */
 FIBERRT_API int fiber_getaddrinfo(const char *node, const char *service, const struct addrinfo *hints,
                                   struct addrinfo **out) FIBERRT_LINKNAME(fiber_getaddrinfo);
 
 /**
  * Connects a stream to an address that is given as text: "host:port", "[host]:port", "unix:path" or "unix:@name".
- * Returns the connected descriptor, the caller's to close. host is a name or a numeric address, an IPv6 address only in
- * brackets; port is a number or a service's name; unix:@name is in Linux's abstract namespace. flags: SOCK_CLOEXEC,
- * SOCK_NONBLOCK.
+ * Returns the connected descriptor, the caller's to close. host is a name or a numeric address, IPv6 only in brackets;
+ * port is a number or a service's name; @name is in Linux's abstract namespace. flags: SOCK_CLOEXEC, SOCK_NONBLOCK.
  *
- * If a name has several addresses, the first attempt begins at once, and the next one, of the other family if one is
- * left, after 250 ms or when an attempt fails. The first that succeeds ends the others (RFC 8305). They are fibers of
- * the calling cord, and end before the call does. Use a scope: the kernel lets an attempt take some two minutes.
+ * Several addresses of a name are tried in parallel, as RFC 8305 says (docs/io.md), by fibers of the calling cord that
+ * end before the call does. Use a scope: the kernel lets an attempt take some two minutes.
  *
  * Errors: -EINVAL address is NULL or none of these, the port is not in 1 … 65,535, or an unknown flag; -ENAMETOOLONG
  * the host has more than 255 bytes, the path or '@' and name more than 107; those of fiber_getaddrinfo, socket(2) and
- * fiber_connect, and with several addresses of fiber_scope_spawn; of several attempts the first error that says
- * something about the other side (-ECONNREFUSED before -ENETUNREACH); -ENOMEM.
+ * fiber_connect, and with several addresses of fiber_scope_spawn; of several attempts the first error about the other
+ * side (-ECONNREFUSED before -ENETUNREACH); -ENOMEM.
  */
 FIBERRT_API int fiber_dial(const char *address, int flags) FIBERRT_LINKNAME(fiber_dial);
 
@@ -1246,8 +1199,8 @@ FIBERRT_API int fiber_dial(const char *address, int flags) FIBERRT_LINKNAME(fibe
  *     talk(pipes[0], pipes[1]);     // one fiber writes and closes, another reads to the end
  *     fiber_process_wait(child, &status, FIBER_SEC(5));
  *
- * The library installs no signal handler, and reaps no child unless a call asks for it; until then the kernel keeps the
- * exit status, unless the program ignores SIGCHLD. None of this works in a simulation.
+ * The library installs no signal handler, and reaps no child unless a call asks for it; the kernel keeps the exit
+ * status, unless the program ignores SIGCHLD. None of this works in a simulation.
  *
  * Defaults: Where: anywhere. Switches: no. Since: 0.1. Errors: -EINVAL attr, out, mask or signals is NULL, unless the
  * comment allows NULL.
@@ -1263,20 +1216,19 @@ FIBERRT_API int fiber_dial(const char *address, int flags) FIBERRT_LINKNAME(fibe
 #define FIBER_PROCESS_FDS_MAX 64
 
 /**
- * Makes an attribute object for processes, with the defaults: the program's streams, environment, directory and process
- * group, no blocked signal, the default disposition of SIGPIPE. The caller frees *out with fiber_process_attr_destroy;
- * it serves any number of processes.
+ * Makes an attribute object for processes: the program's streams, and the defaults of the setters. The caller frees
+ * *out with fiber_process_attr_destroy; it serves any number of processes.
  *
  * Errors: -ENOMEM.
  */
 FIBERRT_API int fiber_process_attr_create(fiber_process_attr_t **out) FIBERRT_LINKNAME(fiber_process_attr_create);
 
-/** Frees an attribute object. NULL is allowed and does nothing. Errors: none. */
+/** Frees an attribute object; NULL does nothing. Errors: none. */
 FIBERRT_API int fiber_process_attr_destroy(fiber_process_attr_t *attr) FIBERRT_LINKNAME(fiber_process_attr_destroy);
 
 /**
- * Sets one of the child's standard streams (0 input, 1 output, 2 errors): to one of FIBER_PROCESS_*, or to a copy, not
- * closed on exec, of a descriptor, which must be open at the spawn. O_NONBLOCK stays as it is.
+ * Sets one of the child's standard streams (0 input, 1 output, 2 errors) to one of FIBER_PROCESS_*, or to a copy, not
+ * closed on exec, of a descriptor, which must be open at the spawn.
  *
  * Errors: -EINVAL stream is not 0, 1 or 2, source is neither a descriptor nor one of FIBER_PROCESS_*, or is
  * FIBER_PROCESS_STDOUT for another stream than 2.
@@ -1286,9 +1238,9 @@ FIBERRT_API int fiber_process_attr_set_stream(fiber_process_attr_t *attr, int st
 
 /**
  * Gives the child one more descriptor: a copy of source as number fd, not closed on exec. source must be open at the
- * spawn; it may be fd itself, or the fd of another source. If fd was added before, the later source counts.
+ * spawn; it may be fd itself, or the fd of another source. A later source for the same fd counts.
  *
- *     fiber_process_attr_add_fd(attr, 3, listener); // the child has the socket as its descriptor 3
+ *     fiber_process_attr_add_fd(attr, 3, listener);
  *
  * Errors: -EINVAL fd is below 3, or source below 0; -EMFILE there are FIBER_PROCESS_FDS_MAX already.
  */
@@ -1296,14 +1248,14 @@ FIBERRT_API int fiber_process_attr_add_fd(fiber_process_attr_t *attr, int fd, in
     FIBERRT_LINKNAME(fiber_process_attr_add_fd);
 
 /**
- * Sets whether the child begins a new session, without a terminal, as by setsid(2) (session is not 0). It then leads a
- * process group too, as with group 0; with a group above 0 fiber_process_spawn fails.
+ * Sets whether the child begins a new session, as by setsid(2) (session is not 0). It then leads a process group too,
+ * as with group 0; with a group above 0 fiber_process_spawn fails.
  */
 FIBERRT_API int fiber_process_attr_set_session(fiber_process_attr_t *attr, int session)
     FIBERRT_LINKNAME(fiber_process_attr_set_session);
 
 /**
- * Sets the environment: an array of "NAME=value" that ends with NULL. NULL means the program's own at the time of the
+ * Sets the environment: an array of "NAME=value" that ends with NULL. NULL, the default: the program's own at the
  * spawn.
  *
  * Errors: -ENOMEM.
@@ -1312,7 +1264,8 @@ FIBERRT_API int fiber_process_attr_set_environment(fiber_process_attr_t *attr, c
     FIBERRT_LINKNAME(fiber_process_attr_set_environment);
 
 /**
- * Sets the directory in which the child begins; a relative file is looked up from there. NULL means the program's own.
+ * Sets the directory in which the child begins; a relative file is looked up from there. NULL, the default: the
+ * program's own.
  *
  * Errors: -ENOMEM.
  */
@@ -1320,35 +1273,31 @@ FIBERRT_API int fiber_process_attr_set_directory(fiber_process_attr_t *attr, con
     FIBERRT_LINKNAME(fiber_process_attr_set_directory);
 
 /**
- * Sets the process group that the child joins. 0 means a new group, which the child leads: fiber_process_wait then
- * signals the whole group, the child's own children too. -1 means the program's group.
+ * Sets the process group that the child joins. 0: a new group, which the child leads; fiber_process_wait then signals
+ * the whole group. -1, the default: the program's group.
  *
  * Errors: -EINVAL group is below -1.
  */
 FIBERRT_API int fiber_process_attr_set_group(fiber_process_attr_t *attr, pid_t group)
     FIBERRT_LINKNAME(fiber_process_attr_set_group);
 
-/** Sets the signals that the child begins with blocked. The default is none, whatever the calling thread blocks. */
+/** Sets the signals that the child begins with blocked; the default is none. */
 FIBERRT_API int fiber_process_attr_set_mask(fiber_process_attr_t *attr, const sigset_t *mask)
     FIBERRT_LINKNAME(fiber_process_attr_set_mask);
 
-/**
- * Sets the signals that have their default dispositions in the child. The default is SIGPIPE. Other signals are as
- * always with exec.
- */
+/** Sets the signals that have their default dispositions in the child; the default is SIGPIPE. */
 FIBERRT_API int fiber_process_attr_set_default_signals(fiber_process_attr_t *attr, const sigset_t *signals)
     FIBERRT_LINKNAME(fiber_process_attr_set_default_signals);
 
 /**
  * Runs a program in a child process. file is its path or, without a slash, a name to find in the program's PATH; argv
- * its arguments from its name on, with NULL at the end. attr NULL means the defaults. fiber_process_wait or
- * fiber_waitpid reaps the child, *pid. The child has all other descriptors that are not closed on exec. The call blocks
- * the thread until the program is loaded. After an error there is no child and no new descriptor, and *pid and pipes
- * are unchanged.
+ * its arguments from its name on, with NULL at the end. attr NULL: the defaults. fiber_process_wait or fiber_waitpid
+ * reaps the child, *pid. It inherits all other descriptors not closed on exec. The call blocks the thread until the
+ * program is loaded. After an error there is no child and no new descriptor; *pid and pipes are unchanged.
  *
  * pipes (NULL if no stream is a pipe) receives the caller's ends, -1 for other streams: pipes[0] to write the child's
  * input, pipes[1] and pipes[2] to read its output. They are the caller's to close, and closed on exec. Write and read
- * in two fibers, or the child and the program may wait for each other for ever. Ignore SIGPIPE (see fiber_write).
+ * in two fibers, or child and program may wait for each other. Ignore SIGPIPE (see fiber_write).
  *
  * Where: a fiber. Errors: -EINVAL pid, file, argv or argv[0] is NULL, pipes is NULL and a stream is a pipe, or the
  * attributes have both a session and a process group above 0; -EBADF a stream or an added source is not open, or an
@@ -1363,25 +1312,24 @@ FIBERRT_API int fiber_process_spawn(pid_t *pid, int pipes[3], const fiber_proces
  * Waits until a child process has ended, and reaps it; *status (may be NULL) is then as waitpid(2) says. If the caller
  * is cancelled, or one of its deadlines fires, before the call or during it, the call ends the child: it sends SIGTERM
  * and SIGCONT, and SIGKILL grace_ns later; with a grace of 0 only SIGKILL, with FIBER_FOREVER no SIGKILL. If the child
- * leads a process group, the whole group gets the signals. The call returns only when it has reaped the child, however
- * long the kernel takes.
+ * leads a process group, the whole group gets them. The call returns only when it has reaped the child.
  *
- * Where: a fiber. Switches: yes; a cancelled fiber may call it too. Errors: -ECANCELED, -ETIMEDOUT as everywhere; the
- * child has ended, and *status tells how; -EINTR the caller was interrupted: the child lives on, as if there had been
- * no call; -EACCES the child has changed its user and may not be sent signals: it lives on; -EINVAL pid or grace_ns is
- * wrong; -ECHILD as fiber_waitpid; -ENOTSUP in a simulation.
+ * Where: a fiber. Switches: yes; a cancelled fiber may call it too. Errors: -ECANCELED, -ETIMEDOUT the child has ended,
+ * and *status tells how; -EINTR the caller was interrupted: the child lives on; -EACCES the child has changed its user
+ * and may not be sent signals: it lives on; -EINVAL pid or grace_ns is wrong; -ECHILD as fiber_waitpid; -ENOTSUP in a
+ * simulation.
  */
 FIBERRT_API int fiber_process_wait(pid_t pid, int *status, int64_t grace_ns) FIBERRT_LINKNAME(fiber_process_wait);
 
 /**
  * Waits until a child process has ended, and reaps it, as waitpid(2): returns pid, and the status in *status (may be
- * NULL). Any thread may have spawned the child, by any means. With WNOHANG the call does not wait, and returns 0 if the
- * child lives. A stopped child has not ended. Of several callers that wait for one child, one reaps it, and the others
- * get -ECHILD. A wait that ends early reaps nothing.
+ * NULL). Any thread may have spawned the child, by any means. With WNOHANG it does not wait, and returns 0 if the child
+ * lives. Of several callers that wait for one child, one reaps it; the others get -ECHILD. A wait that ends early reaps
+ * nothing.
  *
- * Where: a fiber. Switches: yes. Errors: -EINVAL pid is not above 0, or options is neither 0 nor WNOHANG; -ECHILD there
- * is no such child: it is not one of this process, it has been reaped, or the program ignores SIGCHLD and it has ended;
- * -ENOTSUP in a simulation.
+ * Where: a fiber. Switches: yes. Errors: -EINVAL pid is not above 0, or options is neither 0 nor WNOHANG; -ECHILD it is
+ * no child of this process, or has been reaped, or the program ignores SIGCHLD and it has ended; -ENOTSUP in a
+ * simulation.
  */
 FIBERRT_API int fiber_waitpid(pid_t pid, int *status, int options) FIBERRT_LINKNAME(fiber_waitpid);
 
@@ -1395,11 +1343,11 @@ FIBERRT_API int fiber_waitpid(pid_t pid, int *status, int options) FIBERRT_LINKN
  *     sigaddset(&signals, SIGINT);
  *     sigaddset(&signals, SIGTERM);
  *     pthread_sigmask(SIG_BLOCK, &signals, NULL); // at the beginning of main, before there are other threads
- *     while (fiber_sigwait(&signals, NULL) > 0) shut_down(); // in a fiber; it may do all that fibers may
+ *     while (fiber_sigwait(&signals, NULL) > 0) shut_down(); // in a fiber
  *
- * The library installs nothing: the kernel keeps blocked signals pending until a call takes them. Threads that the
- * library starts begin with all signals blocked except those that an instruction raises (SIGSEGV, SIGBUS, SIGFPE,
- * SIGILL, SIGTRAP, SIGSYS); a cord's function may unblock some.
+ * Blocked signals stay pending until a call takes them. Threads that the library starts begin with all signals blocked
+ * except those that an instruction raises (SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGTRAP, SIGSYS); a cord's function may
+ * unblock some.
  * --------------------------------------------------------------------------------------------------------------- */
 
 struct signalfd_siginfo;
@@ -1408,9 +1356,8 @@ struct signalfd_siginfo;
  * sender and its value. The first fiber that waits, on any cord, takes a signal that was sent to the process; one that
  * was sent to a thread is for fibers of that thread. If a wait ends early, the signal stays pending.
  *
- * Each signal of the set must be blocked on the calling thread, and should be on all others, which would take it
- * otherwise. SIGKILL and SIGSTOP in the set have no effect. A signal that the program ignores is pending too while
- * blocked.
+ * Each signal of the set must be blocked on the calling thread, and should be on all others. SIGKILL and SIGSTOP have
+ * no effect.
  *
  * Where: a fiber. Switches: yes. Errors: -EINVAL set is NULL or holds no signal that could come, or a signal of it is
  * not blocked on the calling thread; -EMFILE, -ENFILE, -ENOMEM it needs a descriptor while it waits; -ENOTSUP there is
@@ -1421,51 +1368,51 @@ FIBERRT_API int fiber_sigwait(const sigset_t *set, struct signalfd_siginfo *info
 /* ------------------------------------------------------------------------------------------------------------------
  * Cords
  *
- * Defaults: Where: a fiber. Switches: no. Since: 0.1.
+ * Defaults: Where: anywhere. Switches: no. Since: 0.1. Errors: -EINVAL attr, out, fn, name or buffer is NULL, unless
+ * NULL is allowed; timeout_ns < 0.
  * --------------------------------------------------------------------------------------------------------------- */
 
 /**
  * Starts a thread with a cord, whose main flow runs fn(arg). The cord ends when fn has returned and all its fibers have
  * ended, except daemons, which then never run again. (A fiber never started keeps it, too.) The cord must be joined
- * once; otherwise its record is kept. attr NULL means the defaults. The thread begins with signals blocked (see
- * "Signals"). A simulation makes no thread.
+ * once; otherwise its record is kept. attr NULL: the defaults. The thread begins with signals blocked (see "Signals").
+ * A simulation makes no thread.
  *
- * Where: anywhere; in a simulation on its thread. Errors: -EINVAL out or fn is NULL, or there is no such processor;
- * -ENOMEM; -EAGAIN no thread could be created, or there are 65,536 cords; -ENOTSUP in a simulation on any thread but
- * the first.
+ * Errors: -EINVAL there is no such processor; -ENOMEM; -EAGAIN no thread could be created, or there are 65,536 cords;
+ * -ENOTSUP in a simulation on any thread but the first.
  */
 FIBERRT_API int fiber_cord_start(fiber_cord_t *out, const fiber_cord_attr_t *attr, void *(*fn)(void *), void *arg)
     FIBERRT_LINKNAME(fiber_cord_start);
 
 /**
  * Waits until a cord has ended, and receives its function's result in *result (may be NULL). Every caller already
- * waiting gets the result. After the first successful join the handle is stale. Destructors of the thread's
- * thread-local variables may still be running.
+ * waiting gets the result. After the first successful join the handle is stale. The thread's thread-local destructors
+ * may still be running.
  *
- * Switches: yes. Errors: -EINVAL its thread was not made by fiber_cord_start; -EDEADLK it is the caller's own.
+ * Where: a fiber. Switches: yes. Errors: -EINVAL its thread was not made by fiber_cord_start; -EDEADLK it is the
+ * caller's own.
  */
 FIBERRT_API int fiber_cord_join(fiber_cord_t cord, void **result)
     FIBERRT_LINKNAME(fiber_cord_join) FIBERRT_CHECK_RESULT;
 
-/** Joins a cord, waiting at most timeout_ns. Switches: yes. Errors: as fiber_cord_join; -ETIMEDOUT it has not ended;
- *  -EINVAL timeout_ns < 0. */
+/** Joins a cord, waiting at most timeout_ns. */
 FIBERRT_API int fiber_cord_join_timeout(fiber_cord_t cord, void **result, int64_t timeout_ns)
     FIBERRT_LINKNAME(fiber_cord_join_timeout) FIBERRT_CHECK_RESULT;
 
 /**
- * Starts a detached fiber that runs fn(arg) on a cord, from any thread. Posts of one thread to one cord begin in order.
- * An accepted post runs, unless the cord's thread exits or the cord is shut down before.
+ * Starts a detached fiber that runs fn(arg) on a cord. Posts of one thread to one cord begin in order. An accepted post
+ * runs, unless the cord's thread exits or the cord is shut down before.
  *
- * Where: anywhere (opens no cord). Errors: -EINVAL fn is NULL; -ENOMEM; -EAGAIN as fiber_new; -EPIPE the cord is being
- * shut down; -ESRCH the cord has ended.
+ * Where: anywhere (opens no cord). Errors: -ENOMEM; -EAGAIN as fiber_new; -EPIPE the cord is being shut down; -ESRCH
+ * the cord has ended.
  */
 FIBERRT_API int fiber_post(fiber_cord_t cord, void *(*fn)(void *), void *arg) FIBERRT_LINKNAME(fiber_post);
 
 /**
  * Ends the fibers of a cord, not its thread. From now on it takes no new ones (-EPIPE; those on their way are
  * cancelled). The call waits until the cord's other fibers have ended, except daemons, at most grace_ns; then it
- * cancels all that are left, and waits for these too, until deadline_ns after the call. Returns the number of fibers
- * left, without the caller and the main flow of a thread that fiber_cord_start has not made.
+ * cancels all that are left, and waits for these until deadline_ns after the call. Returns the number of fibers left,
+ * without the caller and the main flow of a thread that fiber_cord_start has not made.
  *
  * Where: a fiber, of this or another cord. Switches: yes; if the caller's wait ends early, the shutdown of another cord
  * continues. Errors: -EINVAL grace_ns < 0 or deadline_ns < grace_ns; -ENOMEM, -EAGAIN no fiber could be made to do it
@@ -1474,43 +1421,35 @@ FIBERRT_API int fiber_post(fiber_cord_t cord, void *(*fn)(void *), void *arg) FI
 FIBERRT_API int fiber_cord_shutdown(fiber_cord_t cord, int64_t grace_ns, int64_t deadline_ns)
     FIBERRT_LINKNAME(fiber_cord_shutdown);
 
-/** Returns the handle of the calling thread's cord, in *out. Errors: -EINVAL out is NULL. */
+/** Returns the handle of the calling thread's cord, in *out. Where: a fiber. */
 FIBERRT_API int fiber_cord_self(fiber_cord_t *out) FIBERRT_LINKNAME(fiber_cord_self);
 
 /**
  * Copies a cord's name into buffer, as fiber_name does; the default is the empty name.
  *
- * Where: anywhere. Errors: -EINVAL buffer is NULL or size is 0.
+ * Errors: -EINVAL size is 0.
  */
 FIBERRT_API int fiber_cord_name(fiber_cord_t cord, char *buffer, size_t size) FIBERRT_LINKNAME(fiber_cord_name);
 
 /**
- * Makes an attribute object for cords, with the defaults: no name, the affinity of the thread that starts the cord. The
- * caller frees *out with fiber_cord_attr_destroy.
+ * Makes an attribute object for cords: no name, the affinity of the thread that starts the cord. The caller frees *out
+ * with fiber_cord_attr_destroy.
  *
- * Where: anywhere. Errors: -EINVAL out is NULL; -ENOMEM.
+ * Errors: -ENOMEM.
  */
 FIBERRT_API int fiber_cord_attr_create(fiber_cord_attr_t **out) FIBERRT_LINKNAME(fiber_cord_attr_create);
 
-/**
- * Frees an attribute object. NULL is allowed and does nothing.
- *
- * Where: anywhere. Errors: none.
- */
+/** Frees an attribute object; NULL does nothing. Errors: none. */
 FIBERRT_API int fiber_cord_attr_destroy(fiber_cord_attr_t *attr) FIBERRT_LINKNAME(fiber_cord_attr_destroy);
 
-/**
- * Names the cord and its thread. The library keeps the first 15 bytes.
- *
- * Where: anywhere. Errors: -EINVAL attr or name is NULL.
- */
+/** Names the cord and its thread. The library keeps the first 15 bytes. */
 FIBERRT_API int fiber_cord_attr_set_name(fiber_cord_attr_t *attr, const char *name)
     FIBERRT_LINKNAME(fiber_cord_attr_set_name);
 
 /**
  * Sets the processors that the cord's thread may run on, by their numbers; count 0 removes the setting.
  *
- * Where: anywhere. Errors: -EINVAL attr is NULL, cpus is NULL with a count, or a number is below 0 or above 1,023.
+ * Errors: -EINVAL cpus is NULL with a count, or a number is below 0 or above 1,023.
  */
 FIBERRT_API int fiber_cord_attr_set_affinity(fiber_cord_attr_t *attr, const int *cpus, size_t count)
     FIBERRT_LINKNAME(fiber_cord_attr_set_affinity);
@@ -1519,9 +1458,8 @@ FIBERRT_API int fiber_cord_attr_set_affinity(fiber_cord_attr_t *attr, const int 
  * Pools
  *
  * A pool runs TASKS: functions that need not run on a certain thread. Its WORKERS are cords that it starts; other
- * threads may be bound to it and work as well. Any of these threads may take a task that has not begun, which has
- * neither a stack nor a handle: idle threads take tasks from the others. A task that has begun is a detached fiber of
- * that thread, which may wait.
+ * threads may be bound to it and work as well. A task that has not begun has neither a stack nor a handle, and any of
+ * these threads may take it. A task that has begun is a detached fiber of its thread, and may wait.
  *
  *     fiber_pool_t pool;
  *     fiber_pool_create(&pool, NULL);
@@ -1532,10 +1470,9 @@ FIBERRT_API int fiber_cord_attr_set_affinity(fiber_cord_attr_t *attr, const int 
  *     int lost = fiber_pool_close(pool);
  *
  * To wait for some tasks, use a wait group, or make them children of a scope (fiber_attr_set_pool). Every accepted task
- * runs exactly once, even if a task submits it while the pool is being closed; only a bound thread that exits loses
- * tasks (fiber_pool_bind), and fiber_pool_close reports that. On each thread woken fibers come before new tasks, which
- * begin in the order of submission, in two queues that take turns: tasks of that thread only (FIBER_TASK_SAME_THREAD),
- * and all others. Between threads there is no order.
+ * runs exactly once; only a bound thread that exits loses tasks (fiber_pool_bind), and fiber_pool_close reports that.
+ * On each thread woken fibers come before new tasks, which begin in the order of submission, in two queues that take
+ * turns: tasks of that thread only (FIBER_TASK_SAME_THREAD), and all others. Between threads there is no order.
  *
  * Defaults: Where: anywhere. Switches: no. Since: 0.1. Errors: -EINVAL attr, out, fn or name is NULL, unless the
  * comment allows NULL.
@@ -1552,18 +1489,17 @@ FIBERRT_API int fiber_cord_attr_set_affinity(fiber_cord_attr_t *attr, const int 
 #define FIBER_TASK_SAME_THREAD 1u /* on the calling thread, which works for the pool */
 
 /**
- * Makes a pool and starts its workers. attr NULL means the defaults. The caller ends the pool with fiber_pool_close.
- * The workers begin with signals blocked (see "Signals").
+ * Makes a pool and starts its workers, with signals blocked (see "Signals"). attr NULL: the defaults. The caller ends
+ * the pool with fiber_pool_close.
  *
- * Where: anywhere; in a simulation on its thread. Errors: -EINVAL there is no such processor; -ENOMEM; -EAGAIN no
- * thread could be created, or there are 1,024 pools or 65,536 cords; -ENOTSUP in a simulation on any thread but the
- * first.
+ * Errors: -EINVAL there is no such processor; -ENOMEM; -EAGAIN no thread could be created, or there are 1,024 pools or
+ * 65,536 cords; -ENOTSUP in a simulation on any thread but the first.
  */
 FIBERRT_API int fiber_pool_create(fiber_pool_t *out, const fiber_pool_attr_t *attr)
     FIBERRT_LINKNAME(fiber_pool_create);
 
 /**
- * Submits a task to a pool: a thread of the pool runs fn(arg), once; the result is dropped.
+ * Submits a task to a pool: a thread of the pool runs fn(arg), and drops the result.
  *
  * Where: anywhere (opens no cord). Errors: -EPIPE the pool is being closed, and the caller is no task of the pool;
  * -ENXIO the pool has no workers, and no thread is bound to it; -ENOMEM.
@@ -1581,21 +1517,20 @@ FIBERRT_API int fiber_pool_submit_flags(fiber_pool_t pool, void *(*fn)(void *), 
     FIBERRT_LINKNAME(fiber_pool_submit_flags);
 
 /**
- * Closes a pool: from now on only its running tasks may submit. Waits until all tasks have ended, the other bound
- * threads have unbound (this call unbinds the calling one) and the workers' cords have ended; then the pool is gone. If
- * the wait ends early, the pool goes on closing; call again.
+ * Closes a pool: from now on only its running tasks may submit. Waits until all tasks and the workers' cords have ended
+ * and the other bound threads have unbound (it unbinds the calling one); then the pool is gone. If the wait ends early,
+ * the pool goes on closing; call again.
  *
  * Where: a fiber. Switches: yes. Errors: -EDEADLK the caller is a fiber of a worker, or one of the tasks; -EBUSY
- * another call closes it; -EOWNERDEAD the pool is gone, but tasks were lost, because bound threads have exited.
+ * another call closes it; -EOWNERDEAD the pool is gone, but tasks were lost with bound threads.
  */
 FIBERRT_API int fiber_pool_close(fiber_pool_t pool) FIBERRT_LINKNAME(fiber_pool_close) FIBERRT_CHECK_RESULT;
 
 /**
- * Binds the calling thread to a pool: it runs tasks (fiber_pool_attr_set_bound_help says which) whenever its cord has
- * nothing to run, and now and then while it is busy. Its own runnable fibers come first. fiber_pool_unbind ends the
- * binding, and so do fiber_pool_close on this thread and the end of a cord's function (fiber_cord_start). If the thread
- * exits before, its begun tasks never run again, and tasks for that thread only never begin; other threads take the
- * rest.
+ * Binds the calling thread to a pool: it runs tasks (fiber_pool_attr_set_bound_help says which) when its cord has
+ * nothing to run, and now and then while it is busy. fiber_pool_unbind ends the binding, and so do fiber_pool_close on
+ * this thread and the end of a cord's function (fiber_cord_start). If the thread exits before, its begun tasks never
+ * run again, and tasks for it only never begin.
  *
  * Where: a fiber. Errors: -EBUSY the thread is bound already, or is a worker; -EPIPE the pool is being closed, or the
  * cord is shut down, or its function has returned; -EAGAIN 1,024 threads work for it; -ENOMEM.
@@ -1603,9 +1538,8 @@ FIBERRT_API int fiber_pool_close(fiber_pool_t pool) FIBERRT_LINKNAME(fiber_pool_
 FIBERRT_API int fiber_pool_bind(fiber_pool_t pool) FIBERRT_LINKNAME(fiber_pool_bind);
 
 /**
- * Unbinds the calling thread from a pool: it takes no more tasks from others, and the call waits until the tasks that
- * it has taken have ended, with those that these or its fibers submit meanwhile. If the wait ends early, the thread
- * stays bound.
+ * Unbinds the calling thread from a pool: it takes no more tasks from others, and the call waits until its tasks have
+ * ended, with those that these or its fibers submit meanwhile. If the wait ends early, the thread stays bound.
  *
  * Where: a fiber. Switches: yes. Errors: -EPERM the thread is not bound to the pool; -EDEADLK the caller is a task of
  * the pool; -EBUSY another fiber is unbinding it.
@@ -1613,15 +1547,15 @@ FIBERRT_API int fiber_pool_bind(fiber_pool_t pool) FIBERRT_LINKNAME(fiber_pool_b
 FIBERRT_API int fiber_pool_unbind(fiber_pool_t pool) FIBERRT_LINKNAME(fiber_pool_unbind);
 
 /**
- * Makes an attribute object for pools, with the defaults: as many workers as the calling thread has processors, its
- * affinity, stacks of FIBER_STACK_DEFAULT, no initialiser, no name, no task limit, bound threads that help the workers.
- * The caller frees *out with fiber_pool_attr_destroy.
+ * Makes an attribute object for pools: as many workers as the calling thread has processors, its affinity, stacks of
+ * FIBER_STACK_DEFAULT, no initialiser, no name, no task limit, bound threads that help. The caller frees *out with
+ * fiber_pool_attr_destroy.
  *
  * Errors: -ENOMEM.
  */
 FIBERRT_API int fiber_pool_attr_create(fiber_pool_attr_t **out) FIBERRT_LINKNAME(fiber_pool_attr_create);
 
-/** Frees an attribute object. NULL is allowed and does nothing. Errors: none. */
+/** Frees an attribute object; NULL does nothing. Errors: none. */
 FIBERRT_API int fiber_pool_attr_destroy(fiber_pool_attr_t *attr) FIBERRT_LINKNAME(fiber_pool_attr_destroy);
 
 /** Sets the number of workers. With 0, tasks run on bound threads, when these wait. Errors: -EINVAL count is below 0 or
@@ -1629,13 +1563,11 @@ FIBERRT_API int fiber_pool_attr_destroy(fiber_pool_attr_t *attr) FIBERRT_LINKNAM
 FIBERRT_API int fiber_pool_attr_set_workers(fiber_pool_attr_t *attr, int count)
     FIBERRT_LINKNAME(fiber_pool_attr_set_workers);
 
-/** Sets the size of the tasks' stacks, as fiber_attr_set_stack_size. Errors: -EINVAL bytes is below FIBER_STACK_MIN or
- *  above FIBER_STACK_MAX. */
+/** Sets the size of the tasks' stacks, as fiber_attr_set_stack_size. Errors: as fiber_attr_set_stack_size. */
 FIBERRT_API int fiber_pool_attr_set_stack_size(fiber_pool_attr_t *attr, size_t bytes)
     FIBERRT_LINKNAME(fiber_pool_attr_set_stack_size);
 
-/** Sets the size of the tasks' guards, as fiber_attr_set_guard_size. Errors: -EINVAL bytes is 0 or above
- *  FIBER_GUARD_SIZE_MAX. */
+/** Sets the size of the tasks' guards, as fiber_attr_set_guard_size. Errors: as fiber_attr_set_guard_size. */
 FIBERRT_API int fiber_pool_attr_set_guard_size(fiber_pool_attr_t *attr, size_t bytes)
     FIBERRT_LINKNAME(fiber_pool_attr_set_guard_size);
 
@@ -1649,9 +1581,8 @@ FIBERRT_API int fiber_pool_attr_set_affinity(fiber_pool_attr_t *attr, const int 
     FIBERRT_LINKNAME(fiber_pool_attr_set_affinity);
 
 /**
- * Sets how long an idle worker spins for work before it sleeps, in nanoseconds; 0: it sleeps at once. The default, as
- * for any cord, is 50 microseconds. A worker spins so long only if that has found work just before, and never with more
- * cords awake than processors.
+ * Sets how long an idle worker spins for work before it sleeps, in nanoseconds; the default is 50 microseconds. It
+ * spins so long only if that has found work just before, and never with more cords awake than processors.
  *
  * Errors: -EINVAL spin_ns < 0.
  */
@@ -1665,16 +1596,14 @@ FIBERRT_API int fiber_pool_attr_set_spin(fiber_pool_attr_t *attr, int64_t spin_n
 FIBERRT_API int fiber_pool_attr_set_init(fiber_pool_attr_t *attr, void (*init)(void *arg, int worker), void *arg)
     FIBERRT_LINKNAME(fiber_pool_attr_set_init);
 
-/**
- * Names the workers' cords and threads: this name and the worker's number, cut to 15 bytes.
- */
+/** Names the workers' cords and threads: this name and the worker's number, cut to 15 bytes. */
 FIBERRT_API int fiber_pool_attr_set_name(fiber_pool_attr_t *attr, const char *name)
     FIBERRT_LINKNAME(fiber_pool_attr_set_name);
 
 /**
- * Sets how many tasks may have begun and not ended on each thread of the pool; 0, the default: any number. A thread at
- * the limit begins no task until one ends there; meanwhile threads below the limit take those in its queue. Tasks that
- * wait for tasks that have not begun may then wait for ever.
+ * Sets how many tasks may have begun and not ended on each thread of the pool; 0, the default: any number. Threads
+ * below the limit take tasks from threads at the limit. Tasks that wait for tasks that have not begun may wait for
+ * ever.
  *
  * Errors: -EINVAL count < 0.
  */
@@ -1682,9 +1611,8 @@ FIBERRT_API int fiber_pool_attr_set_task_limit(fiber_pool_attr_t *attr, int coun
     FIBERRT_LINKNAME(fiber_pool_attr_set_task_limit);
 
 /**
- * Sets whether bound threads help the workers (help is not 0, the default): take tasks that any thread may run. With
- * help 0 a bound thread runs only tasks for that thread (FIBER_TASK_SAME_THREAD); others that it submits go to the
- * workers. Without workers, bound threads take all tasks.
+ * Sets whether bound threads help the workers (help is not 0, the default). With help 0 a bound thread runs only tasks
+ * for that thread (FIBER_TASK_SAME_THREAD). Without workers, bound threads take all tasks.
  */
 FIBERRT_API int fiber_pool_attr_set_bound_help(fiber_pool_attr_t *attr, int help)
     FIBERRT_LINKNAME(fiber_pool_attr_set_bound_help);
@@ -1707,10 +1635,9 @@ FIBERRT_API int fiber_key_create(fiber_key_t *out, void (*destructor)(void *)) F
 
 /**
  * Makes an AMBIENT key: its value is a property of the thread that each fiber should have for itself, such as a signal
- * mask, a locale, or a tracer's span, but not credentials (docs/per-fiber.md). The library calls apply(old, now), which
- * must put the new value into force, whenever the next fiber has another value than the fiber before, and at once when
- * a fiber sets its own. NULL is the value of fibers that set none: the thread's own. A cord without ambient values pays
- * nothing.
+ * mask or a locale, but not credentials (docs/per-fiber.md). The library calls apply(old, now), which must put the new
+ * value into force, when the next fiber has another value than the fiber before, and at once when a fiber sets its own.
+ * NULL, the value of fibers that set none, is the thread's own.
  *
  * apply runs in a no-switch section, on any stack; the library keeps errno. It may set values of other keys, but not of
  * its own (-EBUSY). At the end of a fiber, apply(its value, NULL) comes before the destructor: old is always valid.
@@ -1722,8 +1649,7 @@ FIBERRT_API int fiber_key_create_ambient(fiber_key_t *out, void (*destructor)(vo
     FIBERRT_LINKNAME(fiber_key_create_ambient);
 
 /**
- * Deletes a key. The library forgets the values under it without calling destructor or apply: the ambient value in
- * force stays. Set the values to NULL first.
+ * Deletes a key. The library forgets its values without calling destructor or apply: set them to NULL first.
  *
  * Where: anywhere.
  */
@@ -1742,31 +1668,21 @@ FIBERRT_API int fiber_key_set(fiber_key_t key, void *value) FIBERRT_LINKNAME(fib
 /* ------------------------------------------------------------------------------------------------------------------
  * Inside another event loop
  *
- * A program with another event loop (GLib's, libev's, one around poll) can run fibers in that loop's thread: it waits
- * for fiber_cord_fd along with its other descriptors, and then calls fiber_cord_run(0).
- *
- *     int fd = fiber_cord_fd();
- *     for (;;) {
- *         struct pollfd wait = {fd, POLLIN, 0};
- *         poll(&wait, 1, -1);
- *         if (wait.revents) fiber_cord_run(0);
- *     }
+ * A program with another event loop (GLib's, libev's, one around poll) waits for fiber_cord_fd along with its other
+ * descriptors, and then calls fiber_cord_run(0), which runs the thread's fibers (docs/guide/embedding.md).
  *
  * The loop and its callbacks are the thread's main flow, and may make any call of this header: after a spawn, a wakeup
- * or a cancel the descriptor is readable, and the next run does the work; a call that names a fiber works as from
- * another thread. A call that says "Switches: yes" waits here and now: until it returns, the other fibers run, the loop
- * does not. Where callbacks must not wait, make the calls in a no-switch section (fiber_noswitch_enter).
+ * or a cancel the descriptor is readable, and the next run does the work. A call that says "Switches: yes" waits here
+ * and now: until it returns, the other fibers run, the loop does not.
  *
  * Defaults: Where: the main flow (opens a cord). Switches: no. Since: 0.1. Errors: -EPERM from another fiber.
  * --------------------------------------------------------------------------------------------------------------- */
 
 /**
- * Returns a descriptor that is readable while fiber_cord_run(0) has work: a fiber is runnable, or would be after a look
- * at messages, completed operations and the clock; or the cord has to tell the kernel of calls made since the last run.
- * It is also readable until the first run, and now and then for the library's own housekeeping. Only wait for it
- * (POLLIN): level-triggered; or edge-triggered, if every event is answered by fiber_cord_run, again while that returns
- * 1. The descriptor is the cord's, the same at every call, and closed when the thread ends. The first call opens the
- * backend.
+ * Returns a descriptor that is readable while fiber_cord_run(0) has work, until the first run, and now and then for the
+ * library's housekeeping. Only wait for it (POLLIN): level-triggered; or edge-triggered, if every event is answered by
+ * fiber_cord_run, again while that returns 1. The descriptor is the cord's, the same at every call, and closed when the
+ * thread ends. The first call opens the backend.
  *
  * Errors: -EMFILE, -ENFILE, -ENOMEM, -ENOSPC; -ENOTSUP the backend has no such descriptor, or there is none (see "Input
  * and output").
@@ -1775,20 +1691,19 @@ FIBERRT_API int fiber_cord_fd(void) FIBERRT_LINKNAME(fiber_cord_fd);
 
 /**
  * Runs the cord: looks at messages, operations and deadlines, runs its fibers until none is runnable, and hands their
- * new operations to the kernel. If none was runnable, it waits for one, at most duration_ns; 0 does not wait. Returns
- * 0; or 1 if fibers were still runnable after about a millisecond: then fiber_cord_fd is still readable, and the next
- * call runs the rest. A loop that comes by often, such as once a frame, needs no fiber_cord_fd. It cannot be nested.
+ * new operations to the kernel. If none was runnable, it waits for one, at most duration_ns. Returns 0; or 1 if fibers
+ * were still runnable after about a millisecond: then fiber_cord_fd is still readable, and the next call runs the rest.
+ * It cannot be nested.
  *
  * Switches: yes. While the main flow is cancelled it runs nothing, and fiber_cord_fd stays readable. Errors: -EINVAL
- * duration_ns < 0; -EPERM from another fiber, or inside a no-switch section; -EDEADLK duration_ns is FIBER_FOREVER, and
- * the wait could never end.
+ * duration_ns < 0; -EDEADLK duration_ns is FIBER_FOREVER, and the wait could never end.
  */
 FIBERRT_API int fiber_cord_run(int64_t duration_ns) FIBERRT_LINKNAME(fiber_cord_run);
 
 /**
  * Returns the time of the next deadline, for loops with timers of their own: call fiber_cord_run by *out (in
- * fiber_now's time), or when fiber_cord_fd is readable, as it also is at that time. FIBER_FOREVER: there is no
- * deadline; 0: there is something to run now.
+ * fiber_now's time), or when fiber_cord_fd is readable. FIBER_FOREVER: there is no deadline; 0: there is something to
+ * run now.
  *
  * Errors: -EINVAL out is NULL.
  */
@@ -1804,12 +1719,11 @@ FIBERRT_API int fiber_cord_next_deadline(int64_t *out) FIBERRT_LINKNAME(fiber_co
 FIBERRT_API int fiber_version(void) FIBERRT_LINKNAME(fiber_version);
 
 /**
- * Returns a sentence for a result of this library: the negative number that a call returned, or the positive errno. The
- * text is constant. An unknown number gives "unknown error".
+ * Returns a constant sentence for a negative result of this library or a positive errno; "unknown error" for others.
  */
 FIBERRT_API const char *fiber_strerror(int error) FIBERRT_LINKNAME(fiber_strerror);
 
-/** Returns the time in nanoseconds, of the clock by which the library measures every deadline. */
+/** Returns the time in nanoseconds, by the clock of all deadlines. */
 FIBERRT_API int64_t fiber_now(void) FIBERRT_LINKNAME(fiber_now);
 
 /* Bits of fiber_features. Bits that this header does not name may be set. */
@@ -1818,8 +1732,7 @@ FIBERRT_API int64_t fiber_now(void) FIBERRT_LINKNAME(fiber_now);
 #define FIBER_FEATURE_SIM ((uint64_t)4)   /* simulated I/O and time */
 
 /**
- * Returns what the library that runs was built with: bits FIBER_FEATURE_*. fiber_backend_name tells whether the kernel
- * allows it.
+ * Returns what the library that runs was built with: bits FIBER_FEATURE_*.
  *
  * Where: anywhere (opens no cord).
  */
@@ -1828,12 +1741,11 @@ FIBERRT_API uint64_t fiber_features(void) FIBERRT_LINKNAME(fiber_features);
 /**
  * Returns the name of the backend that performs the I/O of the calling thread: "uring" (io_uring), "ev" (libev), "sim"
  * (the simulation), or "none". Before the thread's first operation it tries out which one that would choose. "none" may
- * be for want of a descriptor or of memory: the first operation returns that error, and a later one tries again. The
- * string lives for ever.
+ * be for want of a descriptor or of memory, which the first operation returns. The string lives for ever.
  *
  * The library chooses io_uring, and libev where the kernel refuses io_uring. The environment variable
- * FIBERRT_BACKEND=uring, =ev or =sim chooses instead (not in a program with other rights than its user's); if that
- * backend is unavailable or unknown, the first call that needs it returns -ENOTSUP or -EINVAL.
+ * FIBERRT_BACKEND=uring, =ev or =sim chooses instead (not in a program with other rights than its user's); an
+ * unavailable one makes I/O return -ENOTSUP, an unknown one -EINVAL.
  *
  * Where: anywhere (opens no cord).
  */
@@ -1842,15 +1754,14 @@ FIBERRT_API const char *fiber_backend_name(void) FIBERRT_LINKNAME(fiber_backend_
 /* ------------------------------------------------------------------------------------------------------------------
  * Forks
  *
- * fork() leaves the parent as it is. In the child, only the fiber that called fork() continues. docs/fork.md says all
- * that the child finds; in short:
+ * fork() leaves the parent as it is. In the child, only the fiber that called fork() continues (docs/fork.md has the
+ * rest):
  *   - Other fibers and threads' cords, and pools, are gone: their handles are stale (-ESRCH), their stacks lost.
  *   - The caller keeps its locks and its scopes. Mutexes held by other fibers become available, and the next lock
  *     returns -EOWNERDEAD; the scopes report lost children by -EOWNERDEAD. Read-write locks stay held.
- *   - When the function of the fiber that forked and the fibers that it has started since have ended, except daemons,
- *     the process ends as by exit(0).
+ *   - When that fiber and the fibers started since have ended, except daemons, the process ends as by exit(0).
  * The child may only call exec or _exit after _Fork() or clone(), and after a fork inside a hook, an apply function or
- * a turn of a hosted fiber. A signal handler that may interrupt a call of this library must not call fork().
+ * a turn of a hosted fiber. No signal handler that may interrupt a call of this library may call fork().
  * --------------------------------------------------------------------------------------------------------------- */
 
 /* Policies of fiber_set_fork_policy. */
@@ -1860,7 +1771,7 @@ FIBERRT_API const char *fiber_backend_name(void) FIBERRT_LINKNAME(fiber_backend_
 /**
  * Sets whether children that this process forks from now on, and their children, may use fibers. With FIBER_FORK_REFUSE
  * each call that may switch, makes a fiber, a cord or a pool, or needs a cord that does not exist, returns -EPERM in
- * the child, if the parent has ever had a cord. The child may exec, exit, and return from its functions.
+ * the child, if the parent has ever had a cord.
  *
  * Where: anywhere. Switches: no. Errors: -EINVAL policy is neither of the two. Since: 0.1
  */
@@ -1869,10 +1780,9 @@ FIBERRT_API int fiber_set_fork_policy(int policy) FIBERRT_LINKNAME(fiber_set_for
 /* ------------------------------------------------------------------------------------------------------------------
  * Hooks
  *
- * Hooks let another runtime keep per fiber the things it keeps per thread, such as an interpreter's frame: the library
- * calls them when a fiber gives its thread to another. A cord has one set of hooks, which its thread sets. They are
- * about fibers with a TAG: a pointer, and a kind from 1 to FIBER_TAG_KIND_MAX by which several users of one cord tell
- * their fibers apart. Switches between fibers without a tag call no hook. A cord without hooks pays nothing.
+ * Hooks let another runtime keep per fiber the things it keeps per thread, such as an interpreter's frame. A cord has
+ * one set of hooks. They are called for fibers with a TAG: a pointer, and a kind from 1 to FIBER_TAG_KIND_MAX by which
+ * several users of one cord tell their fibers apart. A switch between fibers without a tag calls none.
  *
  *     before_switch  the calling fiber will be left for another one; not called when it has ended
  *     after_switch   the other fiber is the calling one now; from is no tag if the fiber before has ended. Both hooks
@@ -1885,7 +1795,7 @@ FIBERRT_API int fiber_set_fork_policy(int policy) FIBERRT_LINKNAME(fiber_set_for
  *     after_poll     the thread has slept. A result of -EINTR interrupts the cord's main flow, as fiber_interrupt with
  *                    NULL; otherwise return 0
  *
- * Each may be NULL. They run in a no-switch section, and errno is kept. In destroy the fiber counts as detached; when a
+ * Each may be NULL. They run in a no-switch section; errno is kept. In destroy the fiber counts as detached; when a
  * thread exits, destroy runs when no fiber can be made there any more (-EPIPE). A turn of a hosted fiber is a switch
  * from and to a fiber without a tag.
  *
@@ -1935,36 +1845,23 @@ FIBERRT_API int fiber_tag_get(fiber_t fiber, fiber_tag_t *out) FIBERRT_LINKNAME(
 /* ------------------------------------------------------------------------------------------------------------------
  * Hosted fibers
  *
- * A HOSTED FIBER is a task without a stack: its frame lives in another language - a C++20 coroutine, a generator, a
- * goroutine - and its HOST is the code that runs that frame. For the cord it is a fiber like the others. Calls that say
- * "Switches: yes" return -EPERM in it. Where a fiber with a stack would make such a call, the host leaves the frame and
- * says what the fiber waits for by an operation record (fiber_op_t); when the operation is done, the fiber has its next
- * turn. Turns come in one of two ways; docs/hosted.md has the corners.
+ * A HOSTED FIBER has no stack: its frame lives in another language - a C++20 coroutine, a generator, a goroutine - and
+ * its HOST is the code that runs that frame. For the cord it is a fiber like the others, but calls that say "Switches:
+ * yes" return -EPERM in it. Instead the host leaves the frame and says what the fiber waits for by an operation record
+ * (fiber_op_t); when the operation is done, the fiber has its next turn. Turns come in one of two ways.
  *
- * By a STEP: a function that the cord calls for each turn, on one stack for all hosted fibers of the cord. The step
- * resumes the frame; its argument is the result of the operation (0 in the first turn), its own result says how the
- * frame was left. In a step the hosted fiber is the calling one (fiber_self, fiber_key_get, fiber_mutex_unlock …).
- * Steps must not block the thread, and share errno, the floating-point control words and caught C++ exceptions.
+ * By a STEP: a function that the cord calls for each turn, on one stack for all hosted fibers of the cord. Its argument
+ * is the result of the operation (0 in the first turn); its own result says how it left the frame. In a step the hosted
+ * fiber is the calling one (fiber_self, fiber_key_get, fiber_mutex_unlock …). Steps must not block the thread, and
+ * share errno, the floating-point control words and caught C++ exceptions. docs/hosted.md has an example and the
+ * corners.
  *
- *     int step(void *user, int64_t result) {
- *         struct reader *r = user;
- *         do {
- *             if (result < 0 || (result == 0 && r->begun)) return FIBER_STEP_END;
- *             r->begun = 1;
- *             r->total += result;
- *             r->op.code = FIBER_OP_RECV;
- *             r->op.fd = r->fd, r->op.address = r->buffer, r->op.length = sizeof r->buffer;
- *             if (fiber_op_start(&r->op) == 0) return FIBER_STEP_WAIT;
- *             result = r->op.result;
- *         } while (1);
- *     }
+ * By EXCHANGE, for a fiber made without a step: fiber_exchange hands out runnable ones in batches, and takes their next
+ * operations.
  *
- * By EXCHANGE, for a fiber made without a step: fiber_exchange hands out the runnable ones of the cord in batches, and
- * takes their next operations. For runtimes that no other code may call into.
- *
- * A fiber has one operation at a time. The record, and the memory that its addresses point to, must stay in place until
- * the operation is done; fiber_ops_create makes records outside of a collected heap. A hosted fiber that is cancelled
- * before its first turn still has that turn, with -ECANCELED, so that its host can free its frame.
+ * A fiber has one operation at a time. Its record, and the memory that the record points to, must stay in place until
+ * it is done. A hosted fiber that is cancelled before its first turn still has that turn, with -ECANCELED, so that its
+ * host can free its frame.
  *
  * Defaults: Where: a fiber. Switches: no. Since: 0.1.
  * --------------------------------------------------------------------------------------------------------------- */
@@ -1972,56 +1869,52 @@ FIBERRT_API int fiber_tag_get(fiber_t fiber, fiber_tag_t *out) FIBERRT_LINKNAME(
 /* Results of a step. */
 #define FIBER_STEP_END 0   /* the fiber has ended; its result is that of fiber_hosted_end, otherwise NULL */
 #define FIBER_STEP_AGAIN 1 /* another turn after all runnable fibers, as fiber_reschedule; its result is the next one */
-#define FIBER_STEP_WAIT 2  /* an operation that it has started is under way (fiber_op_start has returned 0). If none is,
-                              the fiber has another turn, with -EINVAL */
+#define FIBER_STEP_WAIT 2  /* it waits for an operation (fiber_op_start has returned 0). If there is none, the fiber has
+                              another turn, with -EINVAL */
 #define FIBER_STEP_YIELD 3 /* the next turn after a wakeup, as fiber_yield, whose result is the next one */
 
-/* One turn of a hosted fiber: user is its pointer, result that of the operation.
- *
- * A step that returns none of these, or another than FIBER_STEP_WAIT while an operation is under way, is not called
- * again: the library ends the operation, even in a shielded scope; then the fiber ends, and its joiners get -EINVAL. */
+/* One turn of a hosted fiber: user is its pointer, result that of the operation. If a step returns a wrong value
+ * (docs/hosted.md), the library ends the operation and the fiber, and its joiners get -EINVAL. */
 typedef int (*fiber_step_t)(void *user, int64_t result);
 
 /* Operations: `code` of fiber_op_t, with the members that each uses. Their results are those of the calls of the same
- * names; -ECANCELED, -EINTR and -ETIMEDOUT speak of the hosted fiber. */
-#define FIBER_OP_NONE 0        /* nothing: done at once, or in the next turn if it is time for other fibers' turns */
+ * names. */
+#define FIBER_OP_NONE 0        /* nothing */
 #define FIBER_OP_RESCHEDULE 1  /* another turn after all runnable fibers */
 #define FIBER_OP_YIELD 2       /* until a wakeup */
 #define FIBER_OP_SLEEP 3       /* number: nanoseconds */
 #define FIBER_OP_JOIN 4        /* target: a fiber. value is its result then */
-#define FIBER_OP_END 5         /* ends the fiber, value is its result: for exchange, instead of fiber_hosted_end. Never
-                                  handed out as done */
+#define FIBER_OP_END 5         /* ends the fiber, value is its result: for exchange. Never handed out as done */
 #define FIBER_OP_READ 8        /* fd, address, length */
 #define FIBER_OP_WRITE 9       /* fd, address, length */
 #define FIBER_OP_RECV 10       /* fd, address, length, mode: its flags */
 #define FIBER_OP_SEND 11       /* fd, address, length, mode: its flags */
 #define FIBER_OP_ACCEPT 12     /* fd, address and address2 (NULL, or sockaddr and socklen_t), mode: flags of accept4 */
-#define FIBER_OP_CONNECT 13    /* fd, address: sockaddr, length: its size, -EINVAL if it needs more than 32 bits */
+#define FIBER_OP_CONNECT 13    /* fd, address: sockaddr, length: its size */
 #define FIBER_OP_POLL 14       /* fd, mode: events */
 #define FIBER_OP_CLOSE 15      /* fd */
 #define FIBER_OP_CHAN_SEND 16  /* target: a channel; address: the item */
 #define FIBER_OP_CHAN_RECV 17  /* target: a channel; address: the memory to receive into */
 #define FIBER_OP_MUTEX_LOCK 18 /* address. Ended early as fiber_mutex_lock_timeout is */
-#define FIBER_OP_MUTEX_UNLOCK 19 /* address. For exchange: it never waits, but its turn may be over */
+#define FIBER_OP_MUTEX_UNLOCK 19 /* address. For exchange */
 #define FIBER_OP_SEM_WAIT 20   /* address; number: of permits */
 #define FIBER_OP_EVENT_WAIT 21 /* address */
 #define FIBER_OP_WG_WAIT 22    /* address */
 #define FIBER_OP_RDLOCK 23     /* address: a read-write lock */
 #define FIBER_OP_WRLOCK 24     /* address: a read-write lock */
-#define FIBER_OP_CALL 25       /* function(address) on a fiber with its own stack, in which it may wait; for all
-                                  calls without a code. result is its result. A wait that ends early cancels that
-                                  fiber, and waits for its end */
+#define FIBER_OP_CALL 25       /* function(address) on a fiber with its own stack, for all calls without a code. A
+                                  wait that ends early cancels that fiber, and waits for its end */
 
 /* Bits of `flags` of fiber_op_t. */
 #define FIBER_OP_TIMED 1u /* the wait ends with -ETIMEDOUT after timeout_ns nanoseconds */
 
-/* An operation record: 400 bytes, of fixed layout. All zero bytes are a fresh one; it may be used again when it is
- * done. The host touches no member while the operation is under way. */
+/* An operation record: 400 bytes, of fixed layout. All zero bytes are a fresh one. The host touches no member while the
+ * operation is under way. */
 typedef struct fiber_op {
     uint32_t code;        /* FIBER_OP_* */
     uint32_t flags;       /* FIBER_OP_TIMED or 0 */
     fiber_t fiber;        /* the hosted fiber that waits; in a step zero is the calling one */
-    void *user;           /* the host's own: the library does not look at it */
+    void *user;           /* the host's own */
     int64_t timeout_ns;   /* of FIBER_OP_TIMED */
     int64_t result;       /* when it is done */
     int32_t fd;
@@ -2041,15 +1934,15 @@ typedef struct fiber_op {
 typedef struct {
     fiber_t fiber;
     void *user;     /* of the fiber */
-    fiber_op_t *op; /* that is done; NULL: it is its first turn, or a wakeup brought the turn */
+    fiber_op_t *op; /* that is done; NULL: a first turn, or a wakeup's */
     int64_t result; /* of the operation, or of the turn as a step has it */
 } fiber_completion_t;
 
 /**
  * Makes a hosted fiber on the calling thread's cord. With step NULL fiber_exchange hands it out. Its first turn comes
- * after fiber_wakeup or fiber_start. It must be joined or detached, and counts as a fiber wherever fibers are counted.
- * Attributes (NULL: the defaults) set its name, detached, daemon; the stack size of all steps, for the cord's first
- * hosted fiber; and free_arg, which gets user if the thread exits before the fiber has ended.
+ * after fiber_wakeup or fiber_start. It must be joined or detached. Attributes (NULL: the defaults) set its name,
+ * detached, daemon; the stack size of all steps, for the cord's first hosted fiber; and free_arg, which gets user if
+ * the thread exits before the fiber has ended.
  *
  * Errors: -EINVAL out is NULL, or the attributes are of a task or of another cord; -ENOMEM; -EAGAIN as fiber_new, or
  * there is no stack for steps; -EPIPE the cord is being shut down.
@@ -2065,21 +1958,20 @@ FIBERRT_API int fiber_hosted_new(fiber_t *out, const fiber_attr_t *attr, fiber_s
 FIBERRT_API int fiber_hosted_user(fiber_t fiber, void **user) FIBERRT_LINKNAME(fiber_hosted_user);
 
 /**
- * Ends a hosted fiber, whose joiners get result. A fiber that is handed out has ended when this returns: its host must
- * not run it again. A step must return FIBER_STEP_END next, and the fiber ends then. The library passes on its mutexes,
- * closes its scopes, cancels their children without waiting for them, and runs its keys' destructors in a no-switch
- * section.
+ * Ends a hosted fiber, whose joiners get result. It ends as by fiber_exit, but does not wait for its scopes' children,
+ * and its keys' destructors run in a no-switch section. A fiber that is handed out has ended when this returns: its
+ * host must not run it again. A step must return FIBER_STEP_END next, and the fiber ends then.
  *
  * Where: its step, or the flow that it is handed out to. Errors: -EINVAL it is not hosted; -EPERM it belongs to another
  * cord, or a hosted fiber is the calling one, except for the first such call in its own step, with no operation under
- * way; -EBUSY it is not handed out: it waits, or is runnable.
+ * way; -EBUSY it is not handed out.
  */
 FIBERRT_API int fiber_hosted_end(fiber_t fiber, void *result) FIBERRT_LINKNAME(fiber_hosted_end);
 
 /**
  * Makes a hosted fiber that is handed out the calling one, as in a step, until fiber_hosted_leave, for calls about the
  * calling fiber: keys, scopes, locks tried or unlocked, fiber_self. Its ambient values are in force. Meanwhile no call
- * may wait. It cannot be nested. docs/hosted.md tells more.
+ * may wait. It cannot be nested.
  *
  * Where: the flow that it is handed out to. Errors: -EINVAL it is not hosted; -EPERM it belongs to another cord, or in
  * a no-switch section, in a step (also its own), or while another is entered; -EBUSY it is not handed out.
@@ -2087,7 +1979,7 @@ FIBERRT_API int fiber_hosted_end(fiber_t fiber, void *result) FIBERRT_LINKNAME(f
 FIBERRT_API int fiber_hosted_enter(fiber_t fiber) FIBERRT_LINKNAME(fiber_hosted_enter);
 
 /**
- * Ends what fiber_hosted_enter has begun.
+ * Ends the effect of fiber_hosted_enter.
  *
  * Where: as fiber_hosted_enter. Errors: -EINVAL no fiber is entered; -EPERM in a hook, or another function that the
  * library calls meanwhile.
@@ -2095,14 +1987,14 @@ FIBERRT_API int fiber_hosted_enter(fiber_t fiber) FIBERRT_LINKNAME(fiber_hosted_
 FIBERRT_API int fiber_hosted_leave(void) FIBERRT_LINKNAME(fiber_hosted_leave);
 
 /**
- * Makes count operation records, all zero, in one block that *out points to. fiber_ops_destroy frees it.
+ * Makes count operation records, all zero, outside of a collected heap. The caller frees *out with fiber_ops_destroy.
  *
  * Where: anywhere. Errors: -EINVAL out is NULL or count is 0; -ENOMEM.
  */
 FIBERRT_API int fiber_ops_create(fiber_op_t **out, size_t count) FIBERRT_LINKNAME(fiber_ops_create);
 
 /**
- * Frees records of fiber_ops_create. No operation in them may be under way. NULL is allowed and does nothing.
+ * Frees records of fiber_ops_create, with no operation under way. NULL does nothing.
  *
  * Where: anywhere. Errors: none.
  */
@@ -2110,14 +2002,12 @@ FIBERRT_API int fiber_ops_destroy(fiber_op_t *ops) FIBERRT_LINKNAME(fiber_ops_de
 
 /**
  * Starts the operation of a hosted fiber. Returns 1 if it is done at once: op->result is set, and the fiber continues.
- * Returns 0 if the fiber waits: its next turn comes when the operation is done and op->result is set (a step must
- * return FIBER_STEP_WAIT now; otherwise fiber_exchange hands the fiber out). Now and then an operation that is done at
- * once waits too, so that other fibers have turns. An error means misuse, and nothing was done; a failure of the
- * operation is its result.
+ * Returns 0 if the fiber waits: its next turn comes when the operation is done (a step must return FIBER_STEP_WAIT
+ * now). An error means misuse, and nothing was done; a failure of the operation is its result.
  *
  * Where: in a step of the fiber; or, for one that is handed out, its cord. Errors: -EINVAL op is NULL, or its fiber is
  * not hosted; -EPERM it belongs to another cord, another fiber's step is running, another one is entered, its own step
- * has called fiber_hosted_end, or in a no-switch section or a hook; -EBUSY it waits, is runnable, or is itself entered
+ * has called fiber_hosted_end, or in a no-switch section or a hook; -EBUSY it waits, is runnable, or is entered
  * (fiber_hosted_enter).
  */
 FIBERRT_API int fiber_op_start(fiber_op_t *op) FIBERRT_LINKNAME(fiber_op_start);
@@ -2125,11 +2015,11 @@ FIBERRT_API int fiber_op_start(fiber_op_t *op) FIBERRT_LINKNAME(fiber_op_start);
 /**
  * Starts op_count operations, in order, and hands out up to most hosted fibers that have a turn, in the order of their
  * turns; the host runs each until its next operation. If none has a turn, the caller waits for one, at most timeout_ns.
- * Returns how many of out were filled, 0 when the time is over. The next call hands out the rest.
+ * Returns how many of out were filled, 0 when the time is over.
  *
  * An operation that cannot be started (see fiber_op_start) comes back in out with its error as the result and user
- * NULL; if out is full, only op->result tells. An error that ends the wait leaves the operations under way; any other
- * error refuses the call, and no operation was started. docs/hosted.md tells of op->result then, and of foreign loops.
+ * NULL. An error that ends the wait leaves the operations under way; after any other error no operation was started
+ * (docs/hosted.md).
  *
  * Where: a fiber with a stack, one at a time on each cord. Switches: yes. Errors: -EINVAL a NULL pointer where there
  * must be none, a count below 0, most below 1, or timeout_ns < 0; -EBUSY another fiber of the cord waits in this call,
@@ -2141,10 +2031,13 @@ FIBERRT_API int fiber_exchange(fiber_op_t *const *ops, int op_count, fiber_compl
 /* ------------------------------------------------------------------------------------------------------------------
  * Introspection
  *
- * Defaults: Where: anywhere. Switches: no. Since: 0.1.
+ * Later releases add members at the end of these structures. Calls take size, their sizeof as the caller knows it, and
+ * fill that many bytes, unknown members with zero.
+ *
+ * Defaults: Where: anywhere. Switches: no. Since: 0.1. Errors: -EINVAL out is NULL or size is 0.
  * --------------------------------------------------------------------------------------------------------------- */
 
-/* The result of fiber_info. Later releases add members at the end. */
+/* The result of fiber_info. */
 typedef struct {
     uint64_t id;                /* of the handle; unique in the process for ever */
     int32_t state;              /* FIBER_NEW … FIBER_DEAD */
@@ -2158,15 +2051,10 @@ typedef struct {
     uint64_t cord;              /* the id of the cord's handle */
 } fiber_info_t;
 
-/**
- * Reads the state of a fiber into *out. size is sizeof(fiber_info_t) as the caller knows it: the call fills that many
- * bytes, members that the library does not know with zero.
- *
- * Errors: -EINVAL out is NULL or size is 0.
- */
+/** Reads the state of a fiber into *out. */
 FIBERRT_API int fiber_info(fiber_t fiber, fiber_info_t *out, size_t size) FIBERRT_LINKNAME(fiber_info);
 
-/* The result of fiber_stats, counted since the cord was opened. Later releases add members at the end. */
+/* The result of fiber_stats, counted since the cord was opened. */
 typedef struct {
     uint64_t switches;        /* from one fiber to another */
     uint64_t instant_resumes; /* a fiber gave way and was itself the next */
@@ -2183,21 +2071,19 @@ typedef struct {
 } fiber_stats_t;
 
 /**
- * Reads the counters of the calling thread's cord into *out; size is as in fiber_info.
+ * Reads the counters of the calling thread's cord into *out.
  *
- * Where: a fiber. Errors: -EINVAL out is NULL or size is 0.
+ * Where: a fiber.
  */
 FIBERRT_API int fiber_stats(fiber_stats_t *out, size_t size) FIBERRT_LINKNAME(fiber_stats);
 
 /**
- * Writes the state of the library to a descriptor, as text for people whose form may change: its version; the backend
- * and why it was chosen; every cord; and every fiber with its name, state, wait, open scopes (innermost first) and
- * stack. Fibers of other cords run on meanwhile: the dump does not tell their waits, and each line is true for its own
- * moment.
+ * Writes the state of the library to a descriptor, as text for people whose form may change: its version, backend,
+ * cords, and every fiber with its name, state, wait, open scopes (innermost first) and stack. Fibers of other cords run
+ * on meanwhile: the dump does not tell their waits, and each line is true for its own moment.
  *
  * It blocks the thread until all is written, and returns -EPIPE without SIGPIPE. pthread_cancel does not interrupt it.
- * It allocates nothing and opens no cord: call it when something has gone wrong, or from a debugger: call
- * (int)fiberrt_fiber_dump(2).
+ * It allocates nothing and opens no cord: a debugger may call (int)fiberrt_fiber_dump(2).
  *
  * Where: anywhere, also in a no-switch section. Errors: those of write(2), after part of the text may have been
  * written. -EBADF fd is not open for writing.
@@ -2207,24 +2093,24 @@ FIBERRT_API int fiber_dump(int fd) FIBERRT_LINKNAME(fiber_dump);
 /* ------------------------------------------------------------------------------------------------------------------
  * Debugging
  *
- * These are off until a program calls them. docs/debugging.md shows how to use them, also in gdb.
+ * docs/debugging.md shows how to use these, also in gdb.
  *
  * Defaults: Where: anywhere (opens no cord). Switches: no. Since: 0.1.
  * --------------------------------------------------------------------------------------------------------------- */
 
 /**
  * Reports overflows of fibers' stacks. With on not 0 the library installs a handler of SIGSEGV that writes the fiber's
- * name and stack size to standard error, and passes the signal on to the earlier disposition: the program still dies of
- * the overflow. With on 0 the earlier disposition is restored. The handler sees an overflow that touches the guard
+ * name and stack size to standard error, and passes the signal on to the earlier disposition: the program still dies.
+ * With on 0 the earlier disposition is restored. The handler sees an overflow that touches the guard
  * (fiber_attr_set_guard_size), not one of a main flow. It serves the calling thread, if that has a cord, and threads
  * whose cords are opened later; others must make this call.
  *
- * Errors: -EBUSY (on is 0) another handler has been installed after this one, and may call it: nothing has changed;
- * -ENOTSUP the signal is not available, as in a program in which AddressSanitizer keeps it (handle_segv=2); -ENOMEM.
+ * Errors: -EBUSY (on is 0) another handler has been installed after this one: nothing has changed; -ENOTSUP the signal
+ * is not available (AddressSanitizer: handle_segv=2); -ENOMEM.
  */
 FIBERRT_API int fiber_report_overflows(int on) FIBERRT_LINKNAME(fiber_report_overflows);
 
-/* A fiber that has kept its thread for too long, as the watchdog reports it. Later releases add members at the end. */
+/* A fiber that has kept its thread for too long, as the watchdog reports it. Later releases add members. */
 typedef struct {
     fiber_t fiber;          /* the fiber that runs */
     fiber_cord_t cord;      /* and its cord */
@@ -2232,44 +2118,43 @@ typedef struct {
     char fiber_name[FIBER_NAME_MAX];
     char cord_name[16];     /* as fiber_cord_attr_set_name has it, or empty */
     void *const *frames;    /* its backtrace, as by backtrace(3), from within the handler; valid until report returns */
-    int frame_count;        /* 0: no backtrace was asked for, or none was possible */
+    int frame_count;        /* 0: no backtrace */
 } fiber_overrun_t;
 
 /* The options of a watchdog. */
 typedef struct {
     int64_t limit_ns;       /* for how long a fiber may keep its thread; at least FIBER_MSEC(1) */
     int signal;             /* by which a thread is asked for its backtrace; 0: no backtraces */
-    void (*report)(void *data, const fiber_overrun_t *overrun); /* NULL: lines on standard error */
+    void (*report)(void *data, const fiber_overrun_t *overrun); /* NULL: the watchdog writes to standard error */
     void *data;             /* the first argument of report; the caller's */
 } fiber_watchdog_t;
 
 /**
  * Starts the process's watchdog: a thread that reports each fiber that has kept its thread for limit_ns, once for each
- * such stretch, at most limit_ns / 4 late. A call that says "Switches: yes" gives way when it waits or other fibers
- * have their turns, even if none is runnable. Time in a system call, or without a processor, counts
- * (docs/debugging.md). size is sizeof(fiber_watchdog_t) as the caller knows it: members beyond size count as zero.
+ * such stretch, at most limit_ns / 4 late. A call that says "Switches: yes" ends the stretch when it waits or other
+ * fibers have their turns, even if none is runnable. Time in a system call, or without a processor, counts. size is
+ * sizeof(fiber_watchdog_t) as the caller knows it: members beyond size count as zero.
  *
- * The watchdog's thread, which has no cord, calls report; report must not stop the watchdog. If it is NULL, the
- * watchdog writes the fiber, its cord and the backtrace to standard error. If signal is not 0 (SIGRTMIN + n, say), the
- * library sends it to the thread of each reported fiber, for the backtrace. No other code may use it. It ends system
- * calls that the kernel does not restart with EINTR (signal(7)). Start the watchdog before other threads:
- * docs/debugging.md says which get no signal. The child of a fork has no watchdog, and may start one.
+ * The watchdog's thread, which has no cord, calls report; report must not stop the watchdog. The library sends signal
+ * (SIGRTMIN + n, say) to the thread of each reported fiber; no other code may use it. It ends system calls that the
+ * kernel does not restart with EINTR (signal(7)). Start the watchdog before other threads (docs/debugging.md). The
+ * child of a fork has no watchdog, and may start one.
  *
  * Errors: -EINVAL options is NULL, size is 0 or ends within a member, limit_ns is below a millisecond, or signal is
- * none that a thread can be sent and handle; -EBUSY there is a watchdog already, or the program has a handler for the
- * signal, or one in front of ours that fiber_watchdog_stop has left; -EAGAIN no thread can be made; -ENOMEM; -ENOTSUP
- * in a simulation, or a member that this library does not know is not zero.
+ * none that a thread can handle; -EBUSY there is a watchdog already, or the program has a handler for the signal;
+ * -EAGAIN no thread can be made; -ENOMEM; -ENOTSUP in a simulation, or a member that this library does not know is not
+ * zero.
  */
 FIBERRT_API int fiber_watchdog_start(const fiber_watchdog_t *options, size_t size)
     FIBERRT_LINKNAME(fiber_watchdog_start);
 
 /**
- * Stops the watchdog, and restores the signal's earlier disposition; a signal that is still pending, as where it is
- * blocked, never arrives. Blocks the thread until a report under way has been made.
+ * Stops the watchdog, and restores the signal's earlier disposition; a signal still pending never arrives. Blocks the
+ * thread until a report under way has been made.
  *
  * Where: anywhere. Errors: -ESRCH there is none; -EDEADLK the watchdog's own thread makes the call; -EBUSY another
- * thread is stopping it, or another handler has been installed for the signal after ours: then that stays, and all else
- * has been done.
+ * thread is stopping it, or another handler has been installed for the signal since: that handler stays, and all else
+ * is done.
  */
 FIBERRT_API int fiber_watchdog_stop(void) FIBERRT_LINKNAME(fiber_watchdog_stop);
 

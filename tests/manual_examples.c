@@ -41,17 +41,6 @@ static void *every(void *unused) {
     return NULL;
 }
 
-/* fiber_await */
-static void *seven(void *unused) { return (void *)7; }
-
-static void await_worker(void) {
-    fiber_t worker;
-    void *result = NULL;
-    assert(fiber_spawn(&worker, seven, NULL) == 0);
-    //@example if (fiber_await(worker) == 0)
-    assert(error == 0 && result == (void *)7);
-}
-
 /* fiber_select */
 static int served;
 
@@ -157,29 +146,6 @@ static void ask(void) {
     assert(error == 0 && answer == 100);
 }
 
-/* Hosted fibers */
-struct reader {
-    fiber_op_t op;
-    int fd, begun;
-    int64_t total;
-    char buffer[4];
-};
-
-int step(void *user, int64_t result);
-//@example int step(void *user
-
-static void read_by_steps(void) {
-    static struct reader reader;
-    int fds[2];
-    fiber_t fiber;
-    assert(socketpair(AF_UNIX, SOCK_STREAM, 0, fds) == 0);
-    reader.fd = fds[0];
-    assert(fiber_hosted_new(&fiber, NULL, step, &reader) == 0 && fiber_wakeup(fiber) == 0);
-    assert(fiber_write(fds[1], "seventeen letters", 17) == 17 && fiber_close(fds[1]) == 0);
-    assert(fiber_join(fiber, NULL) == 0 && reader.total == 17);
-    fiber_close(fds[0]);
-}
-
 /* Loading at run time */
 static void *function(void *argument) { return argument; }
 
@@ -192,23 +158,11 @@ static int load(void) {
     return 0;
 }
 
-/* Inside another event loop, which has no end: the last thing that is tried */
-static void *end(void *unused) {
-    fiber_sleep(FIBER_MSEC(10));
-    exit(0);
-}
-
-static void foreign_loop(void) {
-    assert(fiber_spawn(NULL, end, NULL) == 0);
-    //@example int fd = fiber_cord_fd();
-}
-
 int main(void) {
     fiber_t fiber;
     alarm(120);
     assert(fiber_spawn(&fiber, every, NULL) == 0 && fiber_join(fiber, NULL) == 0 && measured == 1);
     assert(hello_main() == 0);
-    await_worker();
     select_one();
     give_listener();
     with_pool();
@@ -216,8 +170,6 @@ int main(void) {
     sort_lines();
     assert(fiber_spawn(&fiber, wait_for_signals, NULL) == 0 && fiber_join(fiber, NULL) == 0 && signals_seen == 1);
     ask();
-    read_by_steps();
     assert(load() == 0);
-    foreign_loop();
-    return 1;
+    return 0;
 }
