@@ -2,8 +2,14 @@
 #
 # The smoke test of the benchmarks: run.py measures our own subjects, as briefly as it can, and check_json.py checks its
 # output for form and completeness. No figure is judged: figures depend on the machine. Needs bench to be added before.
+# The test picture draws README's picture from figures of its own.
 find_package(Python3 COMPONENTS Interpreter)
 
+if(Python3_FOUND)
+    add_test(NAME picture
+        COMMAND Python3::Interpreter ${CMAKE_CURRENT_SOURCE_DIR}/picture.py ${PROJECT_SOURCE_DIR}
+            ${CMAKE_CURRENT_BINARY_DIR}/picture)
+endif()
 if(NOT FIBERRT_BENCH)
     message(STATUS "Test bench_smoke left out: the benchmarks are not built (FIBERRT_BENCH).")
 elseif(NOT TARGET bench_fiberrt OR NOT TARGET bench_bare)
