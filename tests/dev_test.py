@@ -150,6 +150,13 @@ for script in listed:
         check(f"the head of {script}, which has {len(lines)} lines, says why it is a shell script", False)
 check(f"all of {len(listed)} shell scripts say what they are for", True)
 
+# ./dev help lists each command.
+listed = subprocess.run(["./dev", "help"], cwd=SOURCE, capture_output=True, text=True).stdout
+commands = re.findall(r"^def command_(\w+)", (SOURCE / "tools/dev/__main__.py").read_text(), re.M)
+for command in (name.replace("_", "-") for name in commands):
+    check(f"./dev help lists {command}", re.search(rf"^  {command}\b", listed, re.M))
+check("there are commands", "site" in commands and len(commands) > 10)
+
 # ./dev try: the tests and sources of one primitive, from the source tree as it is.
 header, table = ((SOURCE / path).read_text() for path in ("include/fiberrt.h", "tests/sim_sweep.cc"))
 names = trying.names_of("semaphore", header)

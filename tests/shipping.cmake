@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
-# Checks of the sources themselves, so that they can be shipped: licences. `./dev deb` builds and tries the packages.
+# Checks of the sources themselves, so that they can be shipped: licences, the HTML site. `./dev deb` builds and tries
+# the packages.
 add_test(NAME reuse COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/reuse.sh ${PROJECT_SOURCE_DIR})
 set_tests_properties(reuse PROPERTIES SKIP_RETURN_CODE 77)
 
@@ -15,7 +16,10 @@ if(NOT FIBERRT_SANITIZE AND NOT CMAKE_CROSSCOMPILING)
             ${CMAKE_CURRENT_BINARY_DIR}/tables)
         set_tests_properties(tables PROPERTIES LABELS all TIMEOUT ${slow_test_timeout}
             ENVIRONMENT "CC=${CMAKE_C_COMPILER};CXX=${CMAKE_CXX_COMPILER};CMAKE_GENERATOR=${CMAKE_GENERATOR}")
+        add_test(NAME site COMMAND Python3::Interpreter ${CMAKE_CURRENT_SOURCE_DIR}/site.py ${PROJECT_SOURCE_DIR}
+            ${CMAKE_CURRENT_BINARY_DIR}/site ${CMAKE_CURRENT_BINARY_DIR}/site-tools)
+        set_tests_properties(site PROPERTIES LABELS all TIMEOUT ${slow_test_timeout} SKIP_RETURN_CODE 77)
     else()
-        message(WARNING "The test tables is LEFT OUT: no python3.")
+        message(WARNING "The tests tables and site are LEFT OUT: no python3.")
     endif()
 endif()

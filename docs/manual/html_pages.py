@@ -15,16 +15,19 @@ HERE = Path(__file__).resolve().parent
 def write(pages, header, names, out):
     out.mkdir(parents=True, exist_ok=True)
     (out / "manual.css").write_text((HERE / "manual.css").read_text(encoding="utf-8"), encoding="utf-8")
-    aliases = {name: lines[0].split("/")[1] for (name, _), lines in pages.items() if lines[0].startswith(".so ")}
-    for (name, section), lines in pages.items():
-        if name in aliases:
-            continue
-        text = render(lines)
-        text = re.sub(r'<a class="Xr" href="([\w.-]+)\.(\d)\.html">(.*?)</a>',
-                      lambda match: link(match, pages, aliases), text)
+    for name, section, text in rendered(pages):
         text = text.replace("<body>", '<body>\n<p class="index"><a href="index.html">index</a></p>', 1)
         (out / f"{name}.{section}.html").write_text(text, encoding="utf-8")
     (out / "index.html").write_text(index(pages, header, names), encoding="utf-8")
+
+
+def rendered(pages):
+    """Yields each page as HTML, with its links: (name, section, HTML)."""
+    aliases = {name: lines[0].split("/")[1] for (name, _), lines in pages.items() if lines[0].startswith(".so ")}
+    for (name, section), lines in pages.items():
+        if name not in aliases:
+            yield name, section, re.sub(r'<a class="Xr" href="([\w.-]+)\.(\d)\.html">(.*?)</a>',
+                                        lambda match: link(match, pages, aliases), render(lines))
 
 
 def render(lines):

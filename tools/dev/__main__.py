@@ -190,6 +190,13 @@ def command_manual() -> None:
     note("to read it: man -l build/manual/man/man7/fiberrt.7, or build/manual/html/index.html")
 
 
+def command_site() -> None:
+    provide("site")
+    if run(["python3", "tools/site/build.py", "build/site", "build/site-tools"]) != 0:
+        die("the site could not be made")
+    note("to read it: python3 -m http.server --bind 127.0.0.1 --directory build/site")
+
+
 def command_mutate(*arguments: str) -> None:
     sys.exit(run(["python3", "tests/mutants/mutate.py", ".", "build/mutate", *arguments]))
 
