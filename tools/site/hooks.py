@@ -259,7 +259,7 @@ def with_places(content: str) -> "tuple[str, list]":
 
 def with_links(content: str, here: str) -> str:
     """The HTML with the C names in it as links to their pages: names in backquotes and, of the pages made from
-    fiberrt.hpp, all names."""
+    fiberrt.hpp, all names. Errors, such as -EINTR, stay on one line."""
 
     def link(match: "re.Match[str]") -> str:
         place = site.places.get(match[1])
@@ -267,16 +267,16 @@ def with_links(content: str, here: str) -> str:
             return match[0]
         return f'<a href="{posixpath.relpath(place, posixpath.dirname(here) or ".")}">{match[0]}</a>'
 
-    def outside(elements: str, pattern: str, content: str) -> str:
+    def outside(elements: str, pattern: str, replacement, content: str) -> str:
         # Of three pieces, the first is outside of these elements; the third is the name of an element.
         pieces = re.split(rf"(<({elements})\b.*?</\2>)", content, flags=re.S)
-        return "".join(piece if at % 3 else re.sub(pattern, link, piece)
+        return "".join(piece if at % 3 else re.sub(pattern, replacement, piece)
                        for at, piece in enumerate(pieces) if at % 3 != 2)  # fmt: skip
 
-    content = outside("a|pre|h[1-6]", r"<code>(\w+)(?:\(\))?</code>", content)
+    content = outside("a|pre|h[1-6]", r"<code>(\w+)(?:\(\))?</code>", link, content)
     if here.startswith("cpp/"):
-        content = outside("a|pre|h[1-6]|code", r"(?<![\w.:])((?:fiber|FIBER)_\w+)", content)
-    return content
+        content = outside("a|pre|h[1-6]|code", r"(?<![\w.:])((?:fiber|FIBER)_\w+)", link, content)
+    return outside("a|pre|h[1-6]|code", r"(?<![\w-])-E[A-Z]{2,}\b", r'<span class="error">\g<0></span>', content)
 
 
 def on_post_page(output, page, config):
