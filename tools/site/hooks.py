@@ -104,18 +104,21 @@ def on_files(files, config):
     for folder, title in EXAMPLES.items():
         found = [str(path.relative_to(ROOT)) for path in sorted((ROOT / folder).rglob("*"))
                  if path.suffix in (".c", ".cc", ".h", ".py", ".go") and not path.name.endswith("_test.go")]  # fmt: skip
-        if not any(f"{folder}/{name}.md" in documents for name in ("README", "index")):
-            add(f"{folder}/index.md", examples(folder, title, found))
-            site.below[f"{folder}/"] = [f"{folder}/index.md"]
+        index = f"{folder}/README.md"
+        if index in documents:  # which has an order for them
+            text = documents[index].read_text(encoding="utf-8")
+            found.sort(key=lambda name: (text + f"]({Path(name).name})").index(f"]({Path(name).name})"))
         else:
-            site.below[f"{folder}/"] = [f"{folder}/README.md"]
-        site.below[f"{folder}/"] += [f"{name}.md" for name in found]
+            index = f"{folder}/index.md"
+            add(index, examples(folder, title, found))
+        site.below[f"{folder}/"] = [index, *(f"{name}.md" for name in found)]
         sources |= set(found)
     shown = set(sources)
     for name, path in documents.items():
         for _, target, _ in LINK.findall(path.read_text(encoding="utf-8")):
             target = resolved(name, target)
-            if target and target not in documents and not target.endswith(".svg") and target not in EXAMPLES:
+            folder = target in EXAMPLES or f"{target}/README.md" in documents
+            if target and target not in documents and not target.endswith(".svg") and not folder:
                 sources.add(target)
     sources |= set(INSTEAD)
     for name in sorted(sources):
@@ -215,7 +218,8 @@ def on_page_markdown(markdown, page, config, files):
         target = resolved(here, match[2])
         if not target or files.get_file_from_path(target):
             return match[0]
-        page_of = INSTEAD.get(target) or (f"{target}/index.md" if (ROOT / target).is_dir() else f"{target}.md")
+        pages_of = (INSTEAD.get(target, ""), f"{target}/README.md", f"{target}/index.md", f"{target}.md")
+        page_of = next((page for page in pages_of if files.get_file_from_path(page)), target)
         return match[1] + posixpath.relpath(page_of, posixpath.dirname(here) or ".") + match[3]
 
     if here.startswith(("manual/", "cpp/", "python/", "go/")):
