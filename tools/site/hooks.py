@@ -102,8 +102,8 @@ def on_files(files, config):
 
     sources = set()
     for folder, title in EXAMPLES.items():
-        found = [str(path.relative_to(ROOT)) for path in sorted((ROOT / folder).rglob("*"))
-                 if path.suffix in (".c", ".cc", ".h", ".py", ".go") and not path.name.endswith("_test.go")]  # fmt: skip
+        found = [path for path in sorted((ROOT / folder).rglob("*")) if not path.name.endswith("_test.go")]
+        found = [str(path.relative_to(ROOT)) for path in found if path.suffix in (".c", ".cc", ".h", ".py", ".go")]
         index = f"{folder}/README.md"
         if index in documents:  # which has an order for them
             text = documents[index].read_text(encoding="utf-8")
