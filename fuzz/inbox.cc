@@ -34,9 +34,9 @@ void try_word(Input& input) {
     Message messages[count] = {};
     bool is_in[count] = {};
     std::deque<unsigned> inside;
-    uintptr_t state = Inbox::closed; // or empty, or parked_on_*, if nothing is inside
+    uintptr_t state = Inbox::closed; // or empty, or asleep_on_*, if nothing is inside
     auto agree = [&] {
-        FUZZ_CHECK_EQ(inbox.has_mail(), !inside.empty());
+        FUZZ_CHECK_EQ(inbox.has_message(), !inside.empty());
         FUZZ_CHECK_EQ(inbox.is_closed(), inside.empty() && state == Inbox::closed);
         FUZZ_CHECK_EQ(inbox.is_parked(), inside.empty() && state != Inbox::closed && state != Inbox::empty);
     };
@@ -60,8 +60,8 @@ void try_word(Input& input) {
             if (inside.empty()) {
                 FUZZ_CHECK_EQ(before, state);
             } else {
-                FUZZ_CHECK(before != Inbox::empty && before != Inbox::closed && before != Inbox::parked_on_word &&
-                           before != Inbox::parked_on_eventfd); // another sender must ring
+                FUZZ_CHECK(before != Inbox::empty && before != Inbox::closed && before != Inbox::asleep_on_word &&
+                           before != Inbox::asleep_on_eventfd); // another sender must ring
             }
             if (before == Inbox::closed) break;
             state = Inbox::empty;
@@ -75,9 +75,9 @@ void try_word(Input& input) {
             state = Inbox::empty;
             break;
         case 4: {
-            uintptr_t how = op & 16 ? Inbox::parked_on_word : Inbox::parked_on_eventfd;
+            uintptr_t how = op & 16 ? Inbox::asleep_on_word : Inbox::asleep_on_eventfd;
             bool parks = inside.empty() && state == Inbox::empty;
-            FUZZ_CHECK_EQ(inbox.park(how), parks);
+            FUZZ_CHECK_EQ(inbox.mark_asleep(how), parks);
             if (parks) state = how;
             break;
         }

@@ -278,18 +278,18 @@ public:
 
     void end(void* result) {
         Fiber& f = me();
-        int dead = running, heir = f.transferrer;
-        bool inherits =
-            heir != nobody && !at(heir).gone && at(heir).state == State::transferring && at(heir).transfer_to == dead;
+        int dead = running, successor = f.transferrer;
+        bool inherits = successor != nobody && !at(successor).gone && at(successor).state == State::transferring &&
+                        at(successor).transfer_to == dead;
         if (inherits) {
-            at(heir).transfer_value = at(heir).value = result;
-            at(heir).result = 1;
+            at(successor).transfer_value = at(successor).value = result;
+            at(successor).result = 1;
         }
         f.has_stack = false;
         offer_stack();
         bury(dead, result);
         if (inherits) {
-            run(heir);
+            run(successor);
         } else {
             give_way();
         }

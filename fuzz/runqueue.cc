@@ -102,7 +102,7 @@ private:
         FUZZ_CHECK_EQ(queue_.size(), order_.size());
         FUZZ_CHECK_EQ(queue_.empty(), order_.empty());
         FUZZ_CHECK(queue_.front() == (order_.empty() ? nullptr : &fibers_[order_.front()]));
-        if (!order_.empty()) FUZZ_CHECK(queue_.in_turn(order_.size() - 1) == &fibers_[order_.back()]);
+        if (!order_.empty()) FUZZ_CHECK(queue_.nth(order_.size() - 1) == &fibers_[order_.back()]);
     }
 
     RunQueue queue_;

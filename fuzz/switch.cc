@@ -12,7 +12,7 @@
 #include "still_clock.h"
 
 #include "core/cord.h"
-#include "core/relay.h"
+#include "core/scheduler.h"
 #include "embed/user_hooks.h"
 
 #include <cfenv>

@@ -14,7 +14,7 @@
 
 #include "core/cord.h"
 #include "core/hooks.h"
-#include "core/relay.h"
+#include "core/scheduler.h"
 
 #include <string.h>
 #include <sys/single_threaded.h>

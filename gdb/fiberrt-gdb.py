@@ -138,8 +138,8 @@ class Cord:
         self.name = name_in(memory, copy["cord_name"], copy["cord_name_size"])
         self.current = integer(8, memory, copy["cord_current"])
         self.main = integer(8, memory, copy["cord_main"])
-        self.host = integer(8, memory, copy["cord_host"])
-        self.carrier = integer(8, memory, copy["cord_carrier"])
+        self.entered_by = integer(8, memory, copy["cord_entered_by"])
+        self.executor = integer(8, memory, copy["cord_executor"])
         self.thread_number = integer(4, memory, copy["cord_thread"])
         self.ended = bool(memory[copy["cord_ended"]])
         self.thread = None
@@ -170,7 +170,7 @@ class Cord:
         if current is None:
             return  # the fiber has ended, and its stack is free
         if current.hosted:
-            self.on_thread = self.host if current.in_place_of_host else self.carrier
+            self.on_thread = self.entered_by if current.is_entered else self.executor
         elif not current.stack_low or sp is None:
             self.on_thread = current.address
 
@@ -201,7 +201,7 @@ class Fiber:
         else:
             self.guard_size = copy["guard_default"] << guard * copy["guard_step_bits"]
             self.guard_size *= 2 if self.guard_size == self.stack_size else 1
-        self.in_place_of_host = bool(memory[copy["fiber_along"]] & copy["along_host"])
+        self.is_entered = bool(memory[copy["fiber_flags"]] & copy["flag_entered"])
         self.cord = None
 
     def on_thread(self):

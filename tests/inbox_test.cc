@@ -5,7 +5,7 @@
 
 #include "cord_support.h"
 #include "core/cord.h"
-#include "core/mail.h"
+#include "core/remote_requests.h"
 #include "backend/backends.h"
 
 #include <cstdarg>
@@ -47,32 +47,32 @@ TEST(Inbox, TakesMessagesInTheOrderInWhichTheyCame) {
     Inbox inbox;
     Message messages[3] = {};
     EXPECT_EQ(inbox.push(&messages[0]), Inbox::closed); // it is not open yet
-    EXPECT_FALSE(inbox.has_mail());
+    EXPECT_FALSE(inbox.has_message());
     inbox.open();
     EXPECT_EQ(inbox.take(), nullptr);
     for (Message &message : messages) EXPECT_NE(inbox.push(&message), Inbox::closed);
-    EXPECT_TRUE(inbox.has_mail());
+    EXPECT_TRUE(inbox.has_message());
     Message *taken = inbox.take();
     for (Message &message : messages) {
         ASSERT_EQ(taken, &message);
         taken = taken->next;
     }
     EXPECT_EQ(taken, nullptr);
-    EXPECT_FALSE(inbox.has_mail());
+    EXPECT_FALSE(inbox.has_message());
 }
 
 TEST(Inbox, OnlyTheFirstToComeIsToRing) {
-    for (uintptr_t parked : {Inbox::parked_on_word, Inbox::parked_on_eventfd}) {
+    for (uintptr_t parked : {Inbox::asleep_on_word, Inbox::asleep_on_eventfd}) {
         Inbox inbox;
         Message messages[2] = {};
         inbox.open();
-        ASSERT_TRUE(inbox.park(parked));
-        EXPECT_FALSE(inbox.has_mail());
+        ASSERT_TRUE(inbox.mark_asleep(parked));
+        EXPECT_FALSE(inbox.has_message());
         EXPECT_EQ(inbox.push(&messages[0]), parked);
         EXPECT_NE(inbox.push(&messages[1]), parked);
-        EXPECT_FALSE(inbox.park(parked)); // not over messages that have not been seen
+        EXPECT_FALSE(inbox.mark_asleep(parked)); // not over messages that have not been seen
         EXPECT_EQ(inbox.take(), &messages[0]);
-        ASSERT_TRUE(inbox.park(parked));
+        ASSERT_TRUE(inbox.mark_asleep(parked));
         EXPECT_EQ(inbox.take(), nullptr); // woken for another reason: no ring is needed
         EXPECT_EQ(inbox.push(&messages[0]), Inbox::empty);
     }
@@ -111,7 +111,7 @@ TEST(Inbox, AWakeupFromAPlainThreadOpensNoCordForIt) {
 }
 
 // A slot whose last mail was half the generations ago still takes mail.
-TEST(Mail, ReachesAFiberWhoseSlotWasReusedABillionTimesWithoutAny) {
+TEST(RemoteRequests, ReachesAFiberWhoseSlotWasReusedABillionTimesWithoutAny) {
     Worker worker;
     run_on(worker, [] {
         auto yields = [] { EXPECT_EQ(fiber_yield(), 0); };

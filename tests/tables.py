@@ -22,7 +22,7 @@ BROKEN = [
     (*NEW_OP, "src/io/attempt.cc", LACKS_OP),
     ("src/io/ops.h", '"fsync"', '', "src/io/op.cc", "src/io/ops.h: the operation fsync has no name"),
     ("src/io/ops.h", '"fsync"', '""', "src/io/op.cc", "src/io/ops.h: the operation fsync has no name"),
-    ("src/core/wait.h", '"sleeps"', '', "src/core/relay.cc", "src/core/wait.h: the reason time has no text"),
+    ("src/core/wait.h", '"sleeps"', '', "src/core/scheduler.cc", "src/core/wait.h: the reason time has no text"),
     ("src/debug/texts.h", '"running"', '', "src/debug/dump.cc", "src/debug/texts.h: the state running has no text"),
     ("src/debug/texts.h", 'X(dead, "ended, not joined")', '', "src/debug/dump.cc",
      "enumeration value 'dead' not handled in switch"),

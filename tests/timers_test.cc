@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 // The timers by themselves, against a sorted list: order, equal deadlines, moving, disarming, removing. And when to
 // wake for them.
-#include "core/pace.h"
+#include "core/timer_coalescing.h"
 #include "core/timers.h"
 
 #include <algorithm>
@@ -13,8 +13,8 @@
 #include <vector>
 
 using fiberrt::never;
-using fiberrt::Pace;
 using fiberrt::Timer;
+using fiberrt::TimerCoalescing;
 using fiberrt::Timers;
 
 namespace {
@@ -221,27 +221,27 @@ TEST_F(TimersTest, TRAP_OneThatIsMovedLaterLeavesTheOrderOfTheOthersAlone) {
 constexpr int64_t MS = 1'000'000;
 constexpr int64_t START = 5'000'000'123; // as if the machine had been on for five seconds
 
-TEST(Pace, WhatComesAloneIsNotDelayed) {
-    Pace pace;
+TEST(TimerCoalescing, WhatComesAloneIsNotDelayed) {
+    TimerCoalescing coalescing;
     for (int64_t at = START; at < START + 1000 * MS; at += MS + 1) {
-        EXPECT_EQ(pace.wake_at(at), at);
-        pace.woken(at);
+        EXPECT_EQ(coalescing.wake_at(at), at);
+        coalescing.note_wake(at);
     }
-    EXPECT_EQ(pace.wake_at(never), never);
+    EXPECT_EQ(coalescing.wake_at(never), never);
 }
 
-TEST(Pace, WhatComesSoonAfterAWakeMayBeAMillisecondLate) {
-    Pace pace;
-    pace.woken(START);
-    EXPECT_EQ(pace.wake_at(START + 1), START + MS);
-    EXPECT_EQ(pace.wake_at(START + MS), START + MS);
-    EXPECT_EQ(pace.wake_at(START + MS + 1), START + MS + 1);
-    EXPECT_EQ(pace.wake_at(START - 1), START + MS); // one that should have been noticed before
+TEST(TimerCoalescing, WhatComesSoonAfterAWakeMayBeAMillisecondLate) {
+    TimerCoalescing coalescing;
+    coalescing.note_wake(START);
+    EXPECT_EQ(coalescing.wake_at(START + 1), START + MS);
+    EXPECT_EQ(coalescing.wake_at(START + MS), START + MS);
+    EXPECT_EQ(coalescing.wake_at(START + MS + 1), START + MS + 1);
+    EXPECT_EQ(coalescing.wake_at(START - 1), START + MS); // one that should have been noticed before
 }
 
-TEST(Pace, NobodyWaitsLongerThanHisShare) {
+TEST(TimerCoalescing, NobodyWaitsLongerThanHisShare) {
     std::mt19937_64 random(3);
-    Pace pace;
+    TimerCoalescing coalescing;
     struct Promise {
         int64_t deadline, latest;
     };
@@ -252,13 +252,15 @@ TEST(Pace, NobodyWaitsLongerThanHisShare) {
     while (fired < 20000) {
         for (int i = 0; i < 10; i++) {
             int64_t duration = int64_t(random() % (uint64_t(1) << (random() % 12 + 15))); // 33 us to 67 ms
-            pace.promise(now + duration, duration);
-            armed.push_back({now + duration, now + duration + std::min(duration / Pace::part, Pace::patience_ns)});
+            coalescing.note_deadline(now + duration, duration);
+            armed.push_back(
+                {now + duration,
+                 now + duration + std::min(duration / TimerCoalescing::fraction, TimerCoalescing::most_delay_ns)});
             now += 100;
         }
         int64_t next = never;
         for (const Promise& p : armed) next = std::min(next, p.deadline);
-        int64_t wake = std::max(now, pace.wake_at(next));
+        int64_t wake = std::max(now, coalescing.wake_at(next));
         ASSERT_GE(wake, next);
         for (const Promise& p : armed) {
             if (p.deadline <= wake) {
@@ -267,7 +269,7 @@ TEST(Pace, NobodyWaitsLongerThanHisShare) {
             }
         }
         now = std::max(now, wake);
-        pace.woken(now);
+        coalescing.note_wake(now);
         wakes++;
         armed.erase(std::remove_if(armed.begin(), armed.end(), [&](const Promise& p) { return p.deadline <= wake; }),
                     armed.end());

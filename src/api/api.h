@@ -6,7 +6,7 @@
 #include "core/cord.h"
 #include "core/handles.h"
 #include "core/hooks.h"
-#include "core/relay.h"
+#include "core/scheduler.h"
 #include "fiberrt.h"
 
 #include <errno.h>

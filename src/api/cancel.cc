@@ -2,7 +2,7 @@
 // fiber_cancel and fiber_interrupt, and the calls by which a fiber asks whether it is cancelled or interrupted.
 // fuzz: switch 95 %
 #include "api/api.h"
-#include "core/mail.h"
+#include "core/remote_requests.h"
 
 using namespace fiberrt;
 

@@ -31,7 +31,7 @@ int join_until(fiber_cord_t handle, void** result, int64_t timeout_ns) {
     int error = find_cord(handle, &cord);
     if (error) return error;
     if (!cord->started) return -EINVAL;
-    if (here->sched.current->sched.attention) return attend(*here, here->sched.current);
+    if (here->sched.current->sched.pending) return check_pending(*here, here->sched.current);
     if (cord == here) return -EDEADLK;
     return cord_join(*here, cord, id_generation(handle.id), result, deadline_after(*here, timeout_ns));
 }
@@ -112,7 +112,7 @@ int fiber_cord_shutdown(fiber_cord_t handle, int64_t grace_ns, int64_t deadline_
     Cord* cord;
     int error = find_cord(handle, &cord);
     if (error) return error;
-    if (here->sched.current->sched.attention) return attend(*here, here->sched.current);
+    if (here->sched.current->sched.pending) return check_pending(*here, here->sched.current);
     int64_t grace = deadline_after(*here, grace_ns);
     int64_t deadline = deadline_after(*here, deadline_ns);
     if (cord == here) return cord_shutdown(*cord, grace, deadline);

@@ -12,6 +12,6 @@ int fiber_dial(const char* address, int flags) {
     if (!address || (flags & ~(SOCK_NONBLOCK | SOCK_CLOEXEC))) return -EINVAL;
     Cord* cord = cord_here();
     if (!cord) return no_cord();
-    if (cord->sched.current->sched.attention) return attend(*cord, cord->sched.current);
+    if (cord->sched.current->sched.pending) return check_pending(*cord, cord->sched.current);
     return dial(*cord, address, flags);
 }

@@ -35,7 +35,7 @@ int fiber_tag_set(fiber_t handle, fiber_tag_t tag) {
     if (fiber->sched.state == State::dead) return -ESRCH;
     fiber->values.tag = tag.pointer;
     fiber->extras.tag_kind = uint8_t(tag.kind);
-    Locked locked(fiber->mail.lock);
+    Locked locked(fiber->remote.lock);
     if (tag.kind) fiber->requests.asked_elsewhere = true; // so the fiber's end takes the slow path
     return 0;
 }

@@ -26,7 +26,7 @@ int wait_for_end(fiber_t handle, void** result, int64_t timeout_ns) {
     if (where < 0) return where;
     if (takes && where != elsewhere && is_detached(target)) return error_of_detached(target);
     Fiber* me = cord->sched.current;
-    if (me->sched.attention) return attend(*cord, me);
+    if (me->sched.pending) return check_pending(*cord, me);
     if (target == me) return -EDEADLK;
     int64_t deadline = deadline_after(*cord, timeout_ns);
     uint32_t generation = id_generation(handle.id);
@@ -115,7 +115,7 @@ int fiber_start(fiber_t handle) {
     int where = find(handle, &fiber);
     if (where < 0) return where;
     Fiber* me = cord->sched.current;
-    if (me->sched.attention) return attend(*cord, me);
+    if (me->sched.pending) return check_pending(*cord, me);
     return where == elsewhere ? start_elsewhere(fiber, handle) : start(*cord, handle);
 }
 

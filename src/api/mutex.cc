@@ -20,7 +20,7 @@ int lock_timeout(fiber_mutex_t* mutex, int64_t timeout_ns, bool stoppable) {
 
 int fiber_mutex_lock(fiber_mutex_t* storage) {
     Cord* cord = this_cord;
-    if (storage && cord && !(cord->sched.current->sched.attention & attention_noswitch)) [[likely]] {
+    if (storage && cord && !(cord->sched.current->sched.pending & pending_noswitch)) [[likely]] {
         auto& mutex = in_place<Mutex>(storage);
         if (mutex.change(0, Caller::identity_of(*cord, cord->sched.current))) [[likely]] {
             mutex.hold(cord, cord->sched.current);

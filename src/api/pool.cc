@@ -46,7 +46,7 @@ int unless_stopped(fiber_pool_t pool, int (*call)(Cord& cord, uint64_t id)) {
     if (!cord) return no_cord();
     Pool* found;
     if (int error = pools.resolve(pool.id, &found)) return error;
-    if (cord->sched.current->sched.attention) return attend(*cord, cord->sched.current);
+    if (cord->sched.current->sched.pending) return check_pending(*cord, cord->sched.current);
     return call(*cord, pool.id);
 }
 

@@ -105,7 +105,7 @@ int fiber_waitpid(pid_t pid, int* status, int options) {
     Cord* cord = cord_here();
     if (!cord) return no_cord();
     Fiber* me = cord->sched.current;
-    if (me->sched.attention) return attend(*cord, me);
+    if (me->sched.pending) return check_pending(*cord, me);
     if (simulated()) return -ENOTSUP;
     Process process(*cord, pid);
     int result = options & WNOHANG ? process.take_end(status) : process.await_end(status);

@@ -4,7 +4,7 @@
 #include "api/api.h"
 #include "core/attr.h"
 #include "core/children.h"
-#include "core/mail.h"
+#include "core/remote_requests.h"
 #include "core/scope.h"
 #include "core/scope_open.h"
 #include "core/spawn_child.h"

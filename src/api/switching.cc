@@ -22,7 +22,7 @@ int fiber_yield(void) {
     if (!cord) [[unlikely]]
         return with_new_cord(fiber_yield);
     Fiber* me = cord->sched.current;
-    if (me->sched.attention) return attend(*cord, me);
+    if (me->sched.pending) return check_pending(*cord, me);
     return yield(*cord, me);
 }
 
@@ -31,7 +31,7 @@ int fiber_yield_timeout(int64_t timeout_ns) {
     Cord* cord = cord_here();
     if (!cord) return no_cord();
     Fiber* me = cord->sched.current;
-    if (me->sched.attention) return attend(*cord, me);
+    if (me->sched.pending) return check_pending(*cord, me);
     return yield_timeout(*cord, me, timeout_ns);
 }
 
@@ -40,7 +40,7 @@ int fiber_yield_value(void** value) {
     Cord* cord = cord_here();
     if (!cord) return no_cord();
     Fiber* me = cord->sched.current;
-    if (me->sched.attention) return attend(*cord, me);
+    if (me->sched.pending) return check_pending(*cord, me);
     int error = yield(*cord, me);
     if (!error) *value = me->call.wakeup_value;
     return error;
@@ -77,15 +77,15 @@ int fiber_reschedule(void) {
     if (!cord) [[unlikely]]
         return with_new_cord(fiber_reschedule);
     Fiber* me = cord->sched.current;
-    if (me->sched.attention) return attend(*cord, me);
-    return take_turns(*cord, me);
+    if (me->sched.pending) return check_pending(*cord, me);
+    return reschedule(*cord, me);
 }
 
 int fiber_reschedule_if_due(void) {
     Cord* cord = cord_here();
     if (!cord) return no_cord();
     Fiber* me = cord->sched.current;
-    if (me->sched.attention) return attend(*cord, me);
+    if (me->sched.pending) return check_pending(*cord, me);
     return reschedule_if_due(*cord, me);
 }
 
@@ -96,7 +96,7 @@ int fiber_transfer(fiber_t handle, void* in, void** out) {
     int error = own_fiber(handle, &to);
     if (error) return error;
     Fiber* me = cord->sched.current;
-    if (me->sched.attention) return attend(*cord, me);
+    if (me->sched.pending) return check_pending(*cord, me);
     if (int error = refuse_transfer(to)) return error;
     int result = transfer(*cord, handle, in);
     if (result >= 0 && out) *out = me->transfer_value;
@@ -119,7 +119,7 @@ int fiber_sleep(int64_t ns) {
     Cord* cord = cord_here();
     if (!cord) return no_cord();
     Fiber* me = cord->sched.current;
-    if (me->sched.attention) return attend(*cord, me);
+    if (me->sched.pending) return check_pending(*cord, me);
     return sleep_for(*cord, ns);
 }
 
@@ -128,7 +128,7 @@ int64_t fiber_every(int64_t* tick_ns, int64_t period_ns) {
     Cord* cord = cord_here();
     if (!cord) return no_cord();
     Fiber* me = cord->sched.current;
-    if (me->sched.attention) return attend(*cord, me);
+    if (me->sched.pending) return check_pending(*cord, me);
     return sleep_until_tick(*cord, tick_ns, period_ns);
 }
 

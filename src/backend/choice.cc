@@ -72,23 +72,23 @@ struct Opened {
     int doorbell_fd = -1;
 };
 
-int try_one(const Candidate& candidate, Opened& out, uint32_t* word, uint32_t parked) {
+int try_one(const Candidate& candidate, Opened& out, uint32_t* word, uint32_t asleep) {
     if (!candidate.backend) return -ENOTSUP;
     bool is_uring = candidate.backend == uring;
     if (is_uring && no_uring.load(std::memory_order_relaxed)) return -ENOSYS;
-    int error = candidate.backend->open(&out.state, word, parked, &out.doorbell_fd);
+    int error = candidate.backend->open(&out.state, word, asleep, &out.doorbell_fd);
     if (is_uring && error == -ENOSYS) no_uring.store(true, std::memory_order_relaxed);
     return error;
 }
 
-Opened open_named(const char* name, uint32_t* word, uint32_t parked) {
+Opened open_named(const char* name, uint32_t* word, uint32_t asleep) {
     Opened out;
     const Candidate* candidate = candidate_of(name);
     if (!candidate) {
         out.error = -EINVAL;
         return out;
     }
-    out.error = try_one(*candidate, out, word, parked);
+    out.error = try_one(*candidate, out, word, asleep);
     if (!out.error) out.found = candidate;
     if (candidate->backend == uring) out.uring_error = out.error;
     // Errors like -EMFILE and -ENOMEM may pass; any other refusal is reported as -ENOTSUP.
@@ -96,7 +96,7 @@ Opened open_named(const char* name, uint32_t* word, uint32_t parked) {
     return out;
 }
 
-Opened open_any(uint32_t* word, uint32_t parked) {
+Opened open_any(uint32_t* word, uint32_t asleep) {
     Opened out;
     int lasting = -ENOTSUP;
     // Valgrind runs no other thread while one sleeps in a ring, so programs with several threads would hang.
@@ -107,7 +107,7 @@ Opened open_any(uint32_t* word, uint32_t parked) {
             out.uring_error = -EDEADLK;
             continue;
         }
-        out.error = try_one(candidate, out, word, parked);
+        out.error = try_one(candidate, out, word, asleep);
         if (!out.error) {
             out.found = &candidate;
             return out;
@@ -120,9 +120,9 @@ Opened open_any(uint32_t* word, uint32_t parked) {
     return out;
 }
 
-Opened open_wished(uint32_t* word, uint32_t parked) {
+Opened open_wished(uint32_t* word, uint32_t asleep) {
     const char* name = wish();
-    return name ? open_named(name, word, parked) : open_any(word, parked);
+    return name ? open_named(name, word, asleep) : open_any(word, asleep);
 }
 
 Opened probe() {
@@ -198,8 +198,8 @@ void note_outcome(const Opened& out) {
 
 } // namespace
 
-int backend_open(const Backend** backend, void** state, uint32_t* word, uint32_t parked, int* doorbell_fd) {
-    Opened out = open_wished(word, parked);
+int backend_open(const Backend** backend, void** state, uint32_t* word, uint32_t asleep, int* doorbell_fd) {
+    Opened out = open_wished(word, asleep);
     note_outcome(out);
     if (out.error) return out.error;
     *backend = out.found->backend;
@@ -237,7 +237,7 @@ bool connect_to_io() {
     open_backend = backend_open;
     return true;
 }
-FIBERRT_BEGINS(When::first_cord, connect_to_io);
+FIBERRT_INITIALIZER(When::first_cord, connect_to_io);
 
 } // namespace
 

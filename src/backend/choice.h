@@ -13,7 +13,7 @@ namespace fiberrt {
 // Opens a cord's backend. The last three parameters are those of Backend::open. Returns 0; -EINVAL: FIBERRT_BACKEND
 // names no known backend; -ENOTSUP: the named backend, or every backend, is not built in or is refused by the kernel;
 // -ENOMEM, -EMFILE, -ENFILE: not at this moment.
-int backend_open(const Backend** backend, void** state, uint32_t* word, uint32_t parked, int* doorbell_fd);
+int backend_open(const Backend** backend, void** state, uint32_t* word, uint32_t asleep, int* doorbell_fd);
 
 // Returns the backend that a cord would get now, by opening and closing one. Null, and *error as above: none.
 const Backend* backend_find(int* error);

@@ -63,15 +63,15 @@ void on_look(struct ev_loop* loop) noexcept {
 // Runs the callbacks. Tells ThreadSanitizer that calls of libev have no order with a close on another cord: libev may
 // remove a number from the epoll while another cord closes it, as no fiber uses it any more. Either order is right.
 void on_pending(struct ev_loop* loop) noexcept {
-    hooks::orderless_ends();
+    hooks::tsan_ignore_end();
     ev_invoke_pending(loop);
-    hooks::orderless_begins();
+    hooks::tsan_ignore_begin();
 }
 
 void run_loop(Ev& ev, int how) {
-    hooks::orderless_begins();
+    hooks::tsan_ignore_begin();
     ev_run(ev.loop, how);
-    hooks::orderless_ends();
+    hooks::tsan_ignore_end();
 }
 
 // Sets the timerfd, if it must fire earlier or has fired. Setting it also makes a fired timer unreadable.
@@ -221,7 +221,7 @@ bool ev_poll(void* state, int64_t deadline, bool) {
     Ev& ev = ev_of(state);
     if (report_failed(ev)) deadline = poll_only;
     // Until the fibers that were woken have run, the kernel would report the same events again.
-    if (deadline == poll_only) return ev.waiting && !this_cord->io->told && look_at_kernel(ev, poll_only);
+    if (deadline == poll_only) return ev.waiting && !this_cord->io->unconsumed && look_at_kernel(ev, poll_only);
     look_at_kernel(ev, deadline);
     return true;
 }
@@ -263,7 +263,7 @@ const Backend ev_backend = {
     .attempt = attempt,
     .closing = closing,
     .fd = ev_fd,
-    .leave = ev_leave,
+    .suspend = ev_leave,
     .disown = ev_disown,
 };
 

@@ -108,7 +108,7 @@ inline void finish(Ev& ev, Op* op, int result) {
 // there may be some in every poll.
 inline void finish_told(Ev& ev, Op* op, int result) {
     op->finished = true;
-    this_cord->io->told++;
+    this_cord->io->unconsumed++;
     finish(ev, op, result);
 }
 

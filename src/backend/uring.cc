@@ -25,7 +25,7 @@ namespace {
 // For ThreadSanitizer: a ring may get the memory of one that another thread has closed; the kernel orders the two.
 const char ring_memory = 0;
 
-int open_ring(void** state, uint32_t* word, uint32_t parked, int* doorbell_fd) {
+int open_ring(void** state, uint32_t* word, uint32_t asleep, int* doorbell_fd) {
     auto* u = static_cast<Uring*>(calloc(1, sizeof(Uring)));
     if (!u) return -ENOMEM;
     UringOffer offer;
@@ -37,7 +37,7 @@ int open_ring(void** state, uint32_t* word, uint32_t parked, int* doorbell_fd) {
     if (error == 0) {
         u->news_fd = -1;
         u->doorbell_word = word;
-        u->doorbell_parked = parked;
+        u->doorbell_asleep = asleep;
         probe(u->ring);
         bool futex = futex_op_works();
         u->doorbell_fd = futex ? -1 : eventfd(0, EFD_CLOEXEC);
@@ -48,7 +48,7 @@ int open_ring(void** state, uint32_t* word, uint32_t parked, int* doorbell_fd) {
     }
     if (error == 0) {
         *doorbell_fd = u->doorbell_fd;
-        hooks::taken(&ring_memory);
+        hooks::tsan_acquire(&ring_memory);
         u->threads = threads_to_be_had(u->ring, &u->few_threads);
         io_uring_ring_dontfork(&u->ring);    // otherwise the child of a fork would share its memory
         io_uring_register_ring_fd(&u->ring); // saves a look-up per enter; optional
@@ -83,7 +83,7 @@ void close_ring(void* state, uint64_t rings_owed) {
         check_entered(error);
         if (!reap(u) && error < 0) pause_for_memory();
     }
-    hooks::given(&ring_memory);
+    hooks::tsan_release(&ring_memory);
     io_uring_queue_exit(&u.ring);
     if (u.doorbell_fd >= 0) close(u.doorbell_fd);
     if (u.news_fd >= 0) close(u.news_fd);
@@ -144,7 +144,7 @@ void cancel(void* state, Op* op) {
     }
 }
 
-bool poll_ring(void* state, int64_t deadline, bool parked) {
+bool poll_ring(void* state, int64_t deadline, bool asleep) {
     Uring& u = uring_of(state);
     if (refuse(u)) deadline = poll_only;
     if (deadline == poll_only) {
@@ -167,7 +167,7 @@ bool poll_ring(void* state, int64_t deadline, bool parked) {
         }
         refill(u);
     }
-    if (parked && !give_doorbell(u)) { // a sleep without the doorbell would miss messages
+    if (asleep && !give_doorbell(u)) { // a sleep without the doorbell would miss messages
         reap(u);
         pause_for_memory();
         return true;
@@ -202,7 +202,7 @@ const Backend uring_backend = {
     .cancel = uring_impl::cancel,
     .poll = uring_impl::poll_ring,
     .fd = uring_impl::fd,
-    .leave = uring_impl::leave,
+    .suspend = uring_impl::leave,
     .disown = uring_impl::disown_ring,
 };
 

@@ -139,7 +139,7 @@ inline bool give_doorbell(Uring& u) {
     if (u.doorbell_fd >= 0) {
         io_uring_prep_read(sqe, u.doorbell_fd, &u.rings, sizeof u.rings, 0);
     } else {
-        io_uring_prep_rw(ioring_op_futex_wait, sqe, int(futex2_size_u32), u.doorbell_word, 0, u.doorbell_parked);
+        io_uring_prep_rw(ioring_op_futex_wait, sqe, int(futex2_size_u32), u.doorbell_word, 0, u.doorbell_asleep);
         sqe->addr3 = futex_any;
     }
     io_uring_sqe_set_data64(sqe, of_doorbell);

@@ -46,7 +46,7 @@ struct Uring {
     // else ends a poll, until it has fired; the next poll that sleeps gives it again.
     bool doorbell_given;
     uint32_t* doorbell_word;
-    uint32_t doorbell_parked; // the word's value while the cord sleeps
+    uint32_t doorbell_asleep; // the word's value while the cord sleeps
     int doorbell_fd;          // -1: the operation waits on the word itself
     uint64_t rings;           // rings read from the eventfd by the last read
     uint64_t rings_come;      // rings read in all

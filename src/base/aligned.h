@@ -13,7 +13,7 @@ namespace fiberrt {
 [[gnu::cold]] void alignment_missed(size_t alignment, const void* memory);
 
 // Like aligned_alloc, but returns null if the memory is not aligned as asked for. The caller frees it by free().
-inline void* aligned_take(size_t alignment, size_t size) {
+inline void* aligned_allocate(size_t alignment, size_t size) {
     void* memory = aligned_alloc(alignment, size);
     if ((reinterpret_cast<uintptr_t>(memory) & (alignment - 1)) == 0) [[likely]]
         return memory;

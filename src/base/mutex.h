@@ -6,12 +6,12 @@
 
 namespace fiberrt {
 
-class MutexHeld {
+class MutexGuard {
 public:
-    explicit MutexHeld(pthread_mutex_t& mutex) : mutex_(mutex) { pthread_mutex_lock(&mutex_); }
-    ~MutexHeld() { pthread_mutex_unlock(&mutex_); }
-    MutexHeld(const MutexHeld&) = delete;
-    MutexHeld& operator=(const MutexHeld&) = delete;
+    explicit MutexGuard(pthread_mutex_t& mutex) : mutex_(mutex) { pthread_mutex_lock(&mutex_); }
+    ~MutexGuard() { pthread_mutex_unlock(&mutex_); }
+    MutexGuard(const MutexGuard&) = delete;
+    MutexGuard& operator=(const MutexGuard&) = delete;
 
 private:
     pthread_mutex_t& mutex_;

@@ -12,22 +12,22 @@ extern "C" {
 
 namespace fiberrt::hooks {
 
-// All accesses of this thread before given(x) come before those of another thread after taken(x). The kernel makes such
+// All accesses of this thread before tsan_release(x) come before those of another thread after tsan_acquire(x). The kernel makes such
 // an order, or atomics of a library that was built without ThreadSanitizer. Spin locks call these two themselves.
 // ThreadSanitizer is found by its function for fibers: acquire and release are in a Go program with the race detector,
 // too, where they serve the threads of goroutines.
-inline void given(const void* x) {
+inline void tsan_release(const void* x) {
     if (__tsan_switch_to_fiber) __tsan_release(const_cast<void*>(x));
 }
-inline void taken(const void* x) {
+inline void tsan_acquire(const void* x) {
     if (__tsan_switch_to_fiber) __tsan_acquire(const_cast<void*>(x));
 }
 
 // ThreadSanitizer ignores the accesses of this thread between these two: they need no order.
-inline void orderless_begins() {
+inline void tsan_ignore_begin() {
     if (__tsan_switch_to_fiber && __tsan_ignore_thread_begin) __tsan_ignore_thread_begin();
 }
-inline void orderless_ends() {
+inline void tsan_ignore_end() {
     if (__tsan_switch_to_fiber && __tsan_ignore_thread_end) __tsan_ignore_thread_end();
 }
 

@@ -50,15 +50,15 @@ private:
 // Waits until the descriptor takes text. False: the time is over. A ready pipe has room for a page, which is more than
 // a report writes at once.
 bool Report::await_room() {
-    timespec left = {patience_ns_ / 1'000'000'000, patience_ns_ % 1'000'000'000};
-    timespec* timeout = patience_ns_ == for_ever ? nullptr : &left;
+    timespec left = {timeout_ns_ / 1'000'000'000, timeout_ns_ % 1'000'000'000};
+    timespec* timeout = timeout_ns_ == for_ever ? nullptr : &left;
     for (;;) {
         pollfd ready = {fd_, POLLOUT, 0};
         // The kernel subtracts the time waited from `left`, unless a personality forbids that. No signal cuts it short.
-        long told = syscall(SYS_ppoll, &ready, 1, timeout, timeout ? &all_signals : nullptr, size_of_sets);
-        if (told < 0 && errno == EINTR) continue;
-        if (timeout) patience_ns_ = told == 0 ? 0 : int64_t{left.tv_sec} * 1'000'000'000 + left.tv_nsec;
-        return told != 0; // after an error the write reports it
+        long ready_count = syscall(SYS_ppoll, &ready, 1, timeout, timeout ? &all_signals : nullptr, size_of_sets);
+        if (ready_count < 0 && errno == EINTR) continue;
+        if (timeout) timeout_ns_ = ready_count == 0 ? 0 : int64_t{left.tv_sec} * 1'000'000'000 + left.tv_nsec;
+        return ready_count != 0; // after an error the write reports it
     }
 }
 
@@ -93,7 +93,7 @@ void Report::flush() {
     NoPipeSignal none;
     const char* at = text_;
     while (used_ && !error_) {
-        if (patience_ns_ != for_ever && !await_room()) {
+        if (timeout_ns_ != for_ever && !await_room()) {
             error_ = -ETIMEDOUT;
             break;
         }
@@ -115,7 +115,7 @@ void Report::frames(void* const* frames, int count) {
     flush();
     for (int i = 0; i < count && !error_; i++) {
         NoPipeSignal none;
-        if (patience_ns_ != for_ever && !await_room()) error_ = -ETIMEDOUT;
+        if (timeout_ns_ != for_ever && !await_room()) error_ = -ETIMEDOUT;
         if (error_) return;
         errno = 0;
         int before;

@@ -15,7 +15,7 @@ public:
     static constexpr int64_t unasked_ns = 1'000'000'000;
     static constexpr int64_t for_ever = INT64_MAX;
 
-    explicit Report(int fd, int64_t patience_ns = for_ever) : fd_(fd), patience_ns_(patience_ns) {}
+    explicit Report(int fd, int64_t timeout_ns = for_ever) : fd_(fd), timeout_ns_(timeout_ns) {}
 
     void put(char c);
     void put(const char* text);
@@ -46,7 +46,7 @@ private:
     bool await_room();
 
     int fd_;
-    int64_t patience_ns_; // the time left to wait
+    int64_t timeout_ns_; // the time left to wait
     int error_ = 0;
     size_t used_ = 0;
     char text_[1024];

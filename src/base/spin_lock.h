@@ -38,11 +38,11 @@ public:
         spin_locks_held_add(1);
         if (take()) [[unlikely]]
             await();
-        hooks::taken(this);
+        hooks::tsan_acquire(this);
     }
     void lock_alone() { spin_locks_held_add(1); } // in place of lock(), where there can be no other thread
     void unlock() {
-        hooks::given(this);
+        hooks::tsan_release(this);
         taken_.store(0, std::memory_order_release);
         spin_locks_held_add(-1);
     }

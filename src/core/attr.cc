@@ -14,7 +14,7 @@ void apply(Fiber* fiber, const fiber_attr& attr, void* (*fn)(void*), void* arg) 
         fiber->extras.flags |= flag_free_arg;
     }
     if (!attr.name[0]) return;
-    Locked locked(fiber->mail.lock); // a thread may still be reading the name of the fiber that had the slot
+    Locked locked(fiber->remote.lock); // a thread may still be reading the name of the fiber that had the slot
     memcpy(fiber->name, attr.name, sizeof fiber->name);
 }
 

@@ -15,7 +15,7 @@ enum class When : uint8_t {
     first_cord, // before the first cord
 };
 
-struct Beginning {
+struct Initializer {
     When when;
     // False: there is no memory, and the next call tries again. The core may call it again after success.
     bool (*begin)();
@@ -28,8 +28,8 @@ struct Beginning {
 #endif
 
 // Registers a function for the core to call at that time. For use in a namespace without a name.
-#define FIBERRT_BEGINS(when, function) \
-    FIBERRT_IN_BEGIN_SECTION constinit const Beginning begins_by_##function = {when, function}
+#define FIBERRT_INITIALIZER(when, function) \
+    FIBERRT_IN_BEGIN_SECTION constinit const Initializer initializer_##function = {when, function}
 
 // Calls the functions for the time before the first cord; one of them may install the environment. 0; -ENOMEM;
 // -ENOTSUP: the calling thread may have no cord in that environment.

@@ -6,7 +6,7 @@
 #include "core/cord.h"
 #include "core/life.h"
 #include "core/noswitch.h"
-#include "core/relay.h"
+#include "core/scheduler.h"
 
 namespace fiberrt {
 
@@ -20,16 +20,16 @@ void cancel(Cord& cord, Fiber* fiber) {
         end_unrun(cord, fiber, FIBER_CANCELLED, 0);
         return;
     }
-    attention_update(cord, fiber);
-    if (fiber->sched.attention & attention_cancel) stop(cord, fiber, -ECANCELED);
+    pending_update(cord, fiber);
+    if (fiber->sched.pending & pending_cancel) stop(cord, fiber, -ECANCELED);
     if (fiber->scopes) scopes_stop_children(cord, fiber);
 }
 
 void interrupt(Cord& cord, Fiber* fiber) {
     if (fiber->sched.state == State::dead) return;
     fiber->requests.interrupt_pending = true;
-    attention_update(cord, fiber);
-    if (fiber->sched.attention & attention_interrupt) stop(cord, fiber, -EINTR);
+    pending_update(cord, fiber);
+    if (fiber->sched.pending & pending_interrupt) stop(cord, fiber, -EINTR);
 }
 
 void stop(Cord& cord, Fiber* fiber, int reason) {
@@ -44,17 +44,17 @@ void stop(Cord& cord, Fiber* fiber, int reason) {
 
 int why_refused(Cord& cord, Fiber* me) {
     if (noswitch_refuses(me)) return -EPERM;
-    if (me->sched.attention & attention_cancel) return -ECANCELED;
-    if (me->sched.attention & attention_interrupt) {
+    if (me->sched.pending & pending_cancel) return -ECANCELED;
+    if (me->sched.pending & pending_interrupt) {
         interrupt_delivered(cord, me);
         return -EINTR;
     }
     return -ETIMEDOUT;
 }
 
-int attend(Cord& cord, Fiber* me) {
+int check_pending(Cord& cord, Fiber* me) {
     if (noswitch_refuses(me)) return -EPERM;
-    turn_taken(cord); // first: an interrupt that comes during the turn must not end the next call as well
+    charge_and_poll(cord); // first: an interrupt that comes during the turn must not end the next call as well
     return why_refused(cord, me);
 }
 
@@ -62,14 +62,14 @@ void interrupt_delivered(Cord& cord, Fiber* fiber) {
     fiber->received.interrupted_value = take_interrupt(fiber);
     fiber->extras.flags |= flag_interrupted;
     fiber->requests.interrupt_pending = false;
-    attention_update(cord, fiber);
+    pending_update(cord, fiber);
 }
 
 void interrupt_given_back(Cord& cord, Fiber* fiber) {
     if (!note_interrupt(fiber, fiber->received.interrupted_value)) return;
     fiber->extras.flags &= uint8_t(~flag_interrupted);
     fiber->requests.interrupt_pending = true;
-    attention_update(cord, fiber);
+    pending_update(cord, fiber);
 }
 
 } // namespace fiberrt

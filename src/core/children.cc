@@ -6,9 +6,9 @@
 #include "base/planted.h"
 #include "core/cord.h"
 #include "core/life.h"
-#include "core/mail.h"
+#include "core/remote_requests.h"
 #include "core/noswitch.h"
-#include "core/relay.h"
+#include "core/scheduler.h"
 
 #include <initializer_list>
 
@@ -49,7 +49,7 @@ void fiber_detach_by_id(Cord& cord, uint64_t id) {
 // Under the scope's lock.
 bool none_left(const Children& all) { return all.running.empty() && all.cancelled.empty(); }
 
-void leave_list(Child* child) {
+void remove_from_list(Child* child) {
     Children& all = child->scope->children;
     (child->cancelled ? all.cancelled : all.running).remove(child);
     if (!child->unreported) all.awaited--;
@@ -68,10 +68,10 @@ void waiter_wake(Cord& cord, Children& all, int64_t result) {
 }
 
 // Tells a select that an end has arrived. The end stays until the fiber, which alone may take it, continues.
-void watch_tell(Children& all) {
+void complete_watch(Children& all) {
     EndWait* watch = all.watch;
     all.watch = nullptr;
-    if (watch->wins(watch)) end_wait_complete(watch, 0);
+    if (watch->claim(watch)) end_wait_complete(watch, 0);
 }
 
 constexpr int64_t withdrawn = INT64_MIN; // as a result: it has not been a child after all
@@ -89,13 +89,13 @@ void child_ended(Cord& cord, Message* message) {
     bool none;
     {
         Locked locked(scope->lock);
-        leave_list(child);
+        remove_from_list(child);
         none = none_left(all);
     }
     if (child->end.result == withdrawn) {
         record_free(cord, child);
         if (all.waiter && (none || !all.waiter->for_all)) waiter_wake(cord, all, 0); // to look again
-        if (all.watch && none) watch_tell(all);                                      // else there is nothing to tell
+        if (all.watch && none) complete_watch(all);                                  // else there is nothing to tell
         return;
     }
     child->result = result_of(child->end);
@@ -109,7 +109,7 @@ void child_ended(Cord& cord, Message* message) {
     bool reported = !child->unreported;
     reported ? all.ended.push_back(child) : record_free(cord, child);
     if (all.waiter && (all.waiter->for_all ? none : reported)) waiter_wake(cord, all, 0);
-    if (!PLANTED(select_misses_the_end_of_a_child) && all.watch && reported) watch_tell(all);
+    if (!PLANTED(select_misses_the_end_of_a_child) && all.watch && reported) complete_watch(all);
     if (last) children_cancel(cord, scope, nullptr);
 }
 
@@ -131,7 +131,7 @@ void children_found(Cord& cord, Scope* scope, Fiber* owner) {
         all.awaited = 0;
         all.of = scope->generation.load(std::memory_order_relaxed);
     }
-    attention_update(cord, owner); // deadlines outside of a shield may count now
+    pending_update(cord, owner); // deadlines outside of a shield may count now
 }
 
 void stop_next(Wait* base, int reason) {
@@ -154,13 +154,13 @@ int children_wait(Cord& cord, Scope* scope, bool for_all) {
     return int(park(cord, wait));
 }
 
-// Takes a child out of a list, under the lock. A task that is not decided is left to the fiber that would run it.
+// Takes a child out of a list, under the lock. A task that is not settled is left to the fiber that would run it.
 Child* take_from(Scope* scope, ShortList<Child>& list) { // coverage: race
     Locked locked(scope->lock);
     for (;;) {
         Child* child = list.pop_front();
-        if (!child || child->decided) return child;
-        child->forgotten = true;
+        if (!child || child->settled) return child;
+        child->discarded = true;
     }
 }
 
@@ -183,7 +183,7 @@ void cancel_running(Cord& cord, Scope* scope) {
     }
 }
 
-void child_forget(Cord& cord, Child* child) {
+void child_discard(Cord& cord, Child* child) {
     Fiber* fiber = fibers.at(id_index(child->fiber)); // or the fiber that has its slot by now
     uint64_t id = child->fiber;
     bool cancelled = child->cancelled;
@@ -224,26 +224,26 @@ void child_begin_task(Child* child, Scope* scope, bool unreported) {
     child->fiber = 0;
     child->cancelled = false;
     child->unreported = unreported;
-    child->decided = child->forgotten = false;
+    child->settled = child->discarded = false;
 }
 
 void child_begin(Child* child, Scope* scope, Fiber* fiber, bool unreported) {
     child_begin_task(child, scope, unreported);
     child->fiber = fibers.id_of(fiber);
-    child->decided = true;
+    child->settled = true;
     join_watch_new(fiber, child->end);
 }
 
 namespace {
 
-enum class Fate : uint8_t { runs, cancelled, forgotten };
+enum class Fate : uint8_t { runs, cancelled, discarded };
 
 // Decides whether a task runs as the fiber `me`; with null it does not. (Another scope may have the record by now, but
 // the record is never unmapped.)
-Fate decide(Child* child, Fiber* me) {
+Fate settle(Child* child, Fiber* me) {
     Locked locked(child->scope->lock);
-    if (child->forgotten) return Fate::forgotten;
-    child->decided = true;
+    if (child->discarded) return Fate::discarded;
+    child->settled = true;
     if (child->cancelled) return Fate::cancelled;
     if (me) {
         join_watch_new(me, child->end); // before the scope can find the fiber that runs it
@@ -253,7 +253,7 @@ Fate decide(Child* child, Fiber* me) {
 }
 
 void end_without_run(Cord& cord, Child* child, Fate fate, int64_t result) { // coverage: no memory
-    if (fate == Fate::forgotten) {
+    if (fate == Fate::discarded) {
         record_free(cord, child);
     } else {
         end_wait_complete(&child->end, result);
@@ -272,17 +272,17 @@ void never_begins(Cord& cord, Child* child, Fate fate, int64_t result) {
 } // namespace
 
 bool child_begins(Cord& cord, Child* child, Fiber* me) {
-    Fate fate = decide(child, me);
+    Fate fate = settle(child, me);
     if (fate == Fate::runs) return true;
     never_begins(cord, child, fate, -ECANCELED);
     return false;
 }
 
 void child_never_begins(Cord& cord, Child* child, int64_t error) {
-    never_begins(cord, child, decide(child, nullptr), error);
+    never_begins(cord, child, settle(child, nullptr), error);
 }
 
-void child_withdraw(Cord& cord, Child* child) { end_without_run(cord, child, decide(child, nullptr), withdrawn); }
+void child_withdraw(Cord& cord, Child* child) { end_without_run(cord, child, settle(child, nullptr), withdrawn); }
 
 int child_enter(Child* child, uint32_t generation, void** reason) {
     Scope* scope = child->scope;
@@ -362,8 +362,8 @@ int children_take(Cord& cord, Scope* scope, uint64_t* fiber, int64_t* result) {
 
 int children_next(Cord& cord, Scope* scope, uint64_t* fiber, int64_t* result) {
     for (;;) {
-        int told = children_take(cord, scope, fiber, result);
-        if (told != -EAGAIN) return told;
+        int taken = children_take(cord, scope, fiber, result);
+        if (taken != -EAGAIN) return taken;
         if (int error = children_wait(cord, scope, false)) return error;
     }
 }
@@ -425,14 +425,14 @@ void children_forked(Fiber* me) {
         [](Child* child) { return (child->generation.load(std::memory_order_relaxed) & 1) && is_marked(child); });
 }
 
-void children_forget(Cord& cord, Scope* scope) {
+void children_discard(Cord& cord, Scope* scope) {
     Children& all = scope->children;
     {
         Locked locked(scope->lock);
         all.closed = true;
     }
     for (ShortList<Child>* list : {&all.running, &all.cancelled}) {
-        while (Child* child = take_from(scope, *list)) child_forget(cord, child);
+        while (Child* child = take_from(scope, *list)) child_discard(cord, child);
     }
     while (Child* child = all.ended.pop_front()) record_free(cord, child);
     all.waiter = nullptr;

@@ -6,7 +6,7 @@
 //         ── cancelled ─▶ ...             the fiber ends, however it does: completes Child::end,
 //         ── ended ────▶ Child  ◀──────── which is the message that brings the end home
 //
-// A child's record waits in its fiber's mail as a join from another cord does. So every end of a fiber reaches the
+// A child's record waits in its fiber's remote requests as a join from another cord does. So every end of a fiber reaches the
 // scope: a return, a cancel before the first run, no stack, the end of the cord. The owner's cord does the work that
 // follows from an end. Other cords add children under the scope's lock, once the owner's cord has made the first.
 #pragma once
@@ -28,14 +28,14 @@ struct Child : Link {
     struct End : EndWait {
         Child* child;
     };
-    End end;                 // in its fiber's mail until the fiber ends, then on its way to the owner's cord
+    End end;                 // in its fiber's remote requests until the fiber ends, then on its way to the owner's cord
     Scope* scope;            // null: the scope was discarded; the record is freed when the end arrives
     uint64_t fiber;          // 0: a task of a pool that has not begun
     int64_t result;          // once the child is in Children::ended
     bool cancelled;          // by the scope
     bool unreported;         // fiber_scope_next does not return its end
-    bool decided;            // it has begun, or will end without beginning: its end will arrive. Under the scope's lock
-    bool forgotten;          // the scope was discarded before that: it never begins. Under the scope's lock
+    bool settled;            // it has begun, or will end without beginning: its end will arrive. Under the scope's lock
+    bool discarded;          // the scope was discarded before that: it never begins. Under the scope's lock
     void (*free_arg)(void*); // of a task: called with arg if the task never begins; or null
     void* arg;
     std::atomic<uint32_t> generation;
@@ -128,6 +128,6 @@ void children_forked(Fiber* me); // null: no fiber goes on, and all records are 
 
 // Detaches the children from a scope that is about to be freed. If any are left, because its thread ends, they are
 // cancelled and go on without the scope.
-void children_forget(Cord& cord, Scope* scope);
+void children_discard(Cord& cord, Scope* scope);
 
 } // namespace fiberrt

@@ -10,7 +10,7 @@
 #include "core/hooks.h"
 #include "core/life.h"
 #include "core/noswitch.h"
-#include "core/relay.h"
+#include "core/scheduler.h"
 #include "core/shutdown.h"
 #include "core/backend.h"
 
@@ -23,9 +23,9 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-// The linker's names for the begin and the end of what FIBERRT_BEGINS leaves.
+// The linker's names for the begin and the end of what FIBERRT_INITIALIZER leaves.
 // NOLINTNEXTLINE(bugprone-reserved-identifier)
-extern "C" [[gnu::visibility("hidden")]] const fiberrt::Beginning __start_fiberrt_begin[], __stop_fiberrt_begin[];
+extern "C" [[gnu::visibility("hidden")]] const fiberrt::Initializer __start_fiberrt_begin[], __stop_fiberrt_begin[];
 
 namespace fiberrt {
 
@@ -46,7 +46,7 @@ void free_world(Cord& cord) {
 
 int cord_make(Cord** out) {
     Cord* cord;
-    int error = cord_take(&cord);
+    int error = cord_allocate(&cord);
     if (error) return error;
     cord->poll.interval = 64;
     cord->sleep.spin_most_ns = spin_most_ordinary_ns;
@@ -64,7 +64,7 @@ int cord_make(Cord** out) {
     if (error) { // coverage: no memory
         free_world(*cord);
         CordTable::end_use(cord);
-        cord_give_back(cord);
+        cord_free(cord);
         return error;
     }
     cord->main_flow.fiber->sched.state = State::running;
@@ -80,11 +80,11 @@ void cord_unmake(Cord* cord) {
     free_world(*cord);
     cord->inbox.close();
     CordTable::end_use(cord);
-    cord_give_back(cord);
+    cord_free(cord);
 }
 
 // Makes the calling thread the cord's thread.
-void move_in(Cord& cord) {
+void cord_enter_thread(Cord& cord) {
     cord.thread_state.errno_address = &errno;
     cord.thread_state.exceptions = abi::__cxa_get_globals();
     cord.poll.last_ns = clock_now();
@@ -106,7 +106,7 @@ void withdraw_shared_waits(Cord& cord) {
             if (fiber->cord.load(std::memory_order_relaxed) != &cord) return;
             stop(cord, fiber, -ECANCELED);
             for (Scope* s = fiber->scopes; s; s = s->outer) {
-                if (s->has_children) children_forget(cord, s);
+                if (s->has_children) children_discard(cord, s);
             }
         });
     }
@@ -114,19 +114,19 @@ void withdraw_shared_waits(Cord& cord) {
     // used.
     if (cord.io) cord.io->end(cord);
     for (;;) {
-        shared_waits_unwanted(cord); // the cord's waits are in no list any more: locks and items go to other cords
+        shared_waits_orphaned(cord); // the cord's waits are in no list any more: locks and items go to other cords
         if (!cord.shared.count) break;
         sleep(cord, never); // until the waits arrive that were completed first, or cannot be withdrawn
     }
     if (cord.sync.holder_ended) cord.sync.holder_ended(cord, nullptr);
 }
 
-void forget(Cord& cord, Fiber* fiber) {
+void fiber_discard(Cord& cord, Fiber* fiber) {
     if (fiber->cord.load(std::memory_order_relaxed) != &cord) return;
     while (fiber->scopes) scope_pop(cord, fiber);
     if (fiber->values.locals) fiber->values.locals->ops->free(fiber);
     if (fiber != cord.main_flow.fiber) fiber->sched.state = State::dead; // so that no call by a hook wakes or ends it
-    tell_destroyed(cord, fiber);
+    notify_destroyed(cord, fiber);
     hooks::fiber_gone(fiber);
     EndWait* joiners = joiners_elsewhere(fiber);
     fiber->empty();
@@ -135,7 +135,7 @@ void forget(Cord& cord, Fiber* fiber) {
 }
 
 // Ends the cord with its thread: its fibers do not run again, and objects on their stacks are not destroyed.
-void move_out(Cord& cord) {
+void cord_leave_thread(Cord& cord) {
     cord_resume(cord);
     executor_leave(cord);
     FIBERRT_CHECK(cord.sched.current == cord.main_flow.fiber); // a thread may end in its main flow only
@@ -144,23 +144,23 @@ void move_out(Cord& cord) {
     if (main->values.locals) {
         cord.no_switch.depth = cord.no_switch.floor = 1;
         noswitch_entered();
-        attention_update(cord, main);
+        pending_update(cord, main);
         main->values.locals->ops->destroy(main);
     }
     if (cord.loop.ops) cord.loop.ops->end(cord);
     if (cord.work) cord.work->ops->abandon(cord);
     withdraw_shared_waits(cord);
-    if (cord.forget_closings) cord.forget_closings(cord);
+    if (cord.discard_closings) cord.discard_closings(cord);
     receive_last(cord);
     if (cord.counts.fibers > 1) args_free(cord);
     if (cord.hooked & hooked_by_user) cord.closing = true; // no more fibers, which a destroy hook may try to make
     // Rare: else every thread's exit would look at every fiber there ever was.
     if (cord.counts.fibers > 1) {
         fibers.each([&](Fiber* fiber) {
-            if (fiber != main) forget(cord, fiber);
+            if (fiber != main) fiber_discard(cord, fiber);
         });
     }
-    forget(cord, main); // last: for the hooks of the others it is the calling fiber
+    fiber_discard(cord, main); // last: for the hooks of the others it is the calling fiber
     FIBERRT_CHECK(cord.counts.fibers == 0);
     if (cord.observer.ops) cord.observer.ops->end(cord);
     free_world(cord);
@@ -195,25 +195,25 @@ void end_waits_for_main(Cord& cord) {
 }
 
 void* run_main(Cord& cord) {
-    move_in(cord);
+    cord_enter_thread(cord);
     void* result = cord.main_flow.fiber->call.fn(cord.main_flow.fiber->call.arg);
     cord_resume(cord);
     executor_leave(cord);
     cord.no_switch.depth = 0; // ends a section that the function left open
-    if (cord.main_flow.fiber->extras.held)
+    if (cord.main_flow.fiber->extras.locks_held)
         cord.sync.holder_ended(cord, cord.main_flow.fiber); // fibers that the thread waits for may want the locks
     scopes_end(cord, cord.main_flow.fiber);                 // their deadlines would end the wait below
     while (cord.work) cord.work->ops->leave(cord);          // returns when the pool's tasks on this cord have ended
     cord.main_flow.done = true;
     end_waits_for_main(cord);
-    quieter(cord);
+    wake_quiet_waits(cord);
     do {
         wait_until_quiet(cord, never, false,
                          [&] { return cord.counts.live == 0 && !(cord.shutdown.under_way && cord.counts.daemons); });
     } while (!nothing_more_comes(cord));
     if (!environment) pthread_setspecific(thread_exit_key, nullptr);
-    move_out(cord);
-    tell_cord_joiners(cord, result);
+    cord_leave_thread(cord);
+    wake_cord_joiners(cord, result);
     return nullptr;
 }
 
@@ -251,16 +251,16 @@ int make_thread(Cord& cord, const CordStart& start) {
 
 void thread_exits(void* argument) {
     auto* cord = static_cast<Cord*>(argument);
-    move_out(*cord);
+    cord_leave_thread(*cord);
     if (cord->started) {
-        tell_cord_joiners(*cord, nullptr);
+        wake_cord_joiners(*cord, nullptr);
         return;
     }
     {
         Locked locked(cord->lock); // another thread may be reading the name
         CordTable::end_use(cord);
     }
-    cord_give_back(cord);
+    cord_free(cord);
     if (environment) environment->thread_ends();
 }
 
@@ -269,7 +269,7 @@ void thread_exits(void* argument) {
 namespace {
 
 bool begin_all(When when) {
-    for (const Beginning* each = __start_fiberrt_begin; each != __stop_fiberrt_begin; each++) {
+    for (const Initializer* each = __start_fiberrt_begin; each != __stop_fiberrt_begin; each++) {
         if (each->when == when && !each->begin()) return false;
     }
     return true;
@@ -289,12 +289,12 @@ int environment_begin() {
 
 bool process_begin() { return environment_begin() != -ENOMEM && first_look(); }
 
-Cord* cord_left_to_loop() { return first_look() ? static_cast<Cord*>(pthread_getspecific(thread_exit_key)) : nullptr; }
+Cord* suspended_cord() { return first_look() ? static_cast<Cord*>(pthread_getspecific(thread_exit_key)) : nullptr; }
 
 Cord* cord_open() { // coverage: no memory
     KeepErrno keep;
     if (environment_begin() < 0 || !first_look()) return nullptr;
-    Cord* cord = cord_left_to_loop();
+    Cord* cord = suspended_cord();
     if (cord) {
         cord->loop.ops->resume(*cord);
         return cord;
@@ -309,7 +309,7 @@ Cord* cord_open() { // coverage: no memory
         cord_unmake(cord);
         return nullptr;
     }
-    move_in(*cord);
+    cord_enter_thread(*cord);
     return cord;
 }
 

@@ -13,7 +13,7 @@
 #include "core/environment.h"
 #include "core/fiber.h"
 #include "core/inbox.h"
-#include "core/pace.h"
+#include "core/timer_coalescing.h"
 #include "core/parts.h"
 #include "core/processors.h"
 #include "core/run_queue.h"
@@ -37,7 +37,7 @@ struct QuietWait;
 // The executor of fibers without a stack; src/stackless fills it.
 struct Executor {
     const ExecutorOps* ops; // null: there has been no such fiber
-    Fiber* carrier;         // the fiber on whose stack their steps run; null: there has been none
+    Fiber* fiber;           // the fiber on whose stack their steps run; null: there has been none
     Fiber* offered_first;   // the first runnable fiber without a step that no fiber_exchange has taken; list: next_free
     Fiber* offered_last;
     Wait* exchanger;   // the Wait of the fiber in fiber_exchange, until that fiber continues; null: none waits
@@ -73,7 +73,7 @@ struct CordWorld {
     };
     ThreadState thread_state;
 
-    // The scheduler: what every switch needs, in the first cache line. core/relay.cc owns it.
+    // The scheduler: what every switch needs, in the first cache line. core/scheduler.cc owns it.
     struct Sched {
         Fiber* current; // the fiber that runs; null after a fiber's end until the next fiber runs
         int64_t budget; // switches left until the next poll; at or below zero every switch takes the slow way
@@ -82,13 +82,13 @@ struct CordWorld {
     Sched sched;
 
     Timers timers;
-    Pace pace; // when a cord that sleeps wakes for its timers
+    TimerCoalescing coalescing; // when a cord that sleeps wakes for its timers
     StackPool stacks;
 
     CordIo* io; // null until the first I/O. io/io.cc owns it
     // Drops the cord's entries from the list of descriptors being closed, when no fiber of the cord runs again. Set at
     // the first such entry; null before. io/closing.cc owns it.
-    void (*forget_closings)(Cord& cord);
+    void (*discard_closings)(Cord& cord);
 
     ForeignLoop loop;
 
@@ -128,11 +128,11 @@ struct CordWorld {
     };
     SharedWaits shared;
 
-    // Locks, and select. sync/mutex_holders.cc owns it, sync/select.cc select_turn.
+    // Locks, and select. sync/mutex_holders.cc owns it, sync/select.cc select_first_case.
     struct Sync {
-        ShortList<HeldLock> held;                        // by the cord's fibers
+        ShortList<HeldLock> held_locks;                  // by the cord's fibers
         void (*holder_ended)(Cord& cord, Fiber* holder); // passes on what a fiber held; null holder: what all held
-        uint32_t select_turn;                            // with which case the next fiber_select begins
+        uint32_t select_first_case;                      // with which case the next fiber_select begins
     };
     Sync sync;
 
@@ -144,7 +144,7 @@ struct CordWorld {
     };
     Shutdown shutdown;
 
-    // Fibers whose first run waits for a stack, in order, through next_free. core/relay.cc owns it.
+    // Fibers whose first run waits for a stack, in order, through next_free. core/scheduler.cc owns it.
     struct AwaitingStack {
         Fiber* first;
         Fiber* last;
@@ -170,7 +170,7 @@ struct CordWorld {
     uint8_t hooked; // why every switch takes the slow way: bits of core/parts.h
     Observer observer;
 
-    // When to poll. core/relay.cc owns it.
+    // When to poll. core/scheduler.cc owns it.
     struct Poll {
         int64_t full_budget;   // what sched.budget was last set to
         int64_t hooked_budget; // the real budget while hooks keep sched.budget at zero
@@ -185,11 +185,11 @@ struct CordWorld {
 
     // How to sleep. core/inbox.cc owns it, src/pool spin_most_ns, core/processors.cc cpus.
     struct Sleep {
-        int64_t spin_ns;         // how long to look out for messages before sleeping
+        int64_t spin_ns;         // how long to spin for messages before sleeping
         int64_t spin_most_ns;    // the greatest value that spin_ns may have
         int cpus;                // processors that all cords together may use
         int64_t cpus_counted_ns; // when cpus was counted
-        // Rings of the doorbell, since the cord was opened, by threads that replaced parked_on_eventfd; rings still to
+        // Rings of the doorbell, since the cord was opened, by threads that replaced asleep_on_eventfd; rings still to
         // come are counted too.
         uint64_t rings_owed;
     };
@@ -207,7 +207,7 @@ struct CordWorld {
 
     void* signal_stack; // the thread's, given to it by debug/handlers.h; null: none
 
-    // For statistics and the watchdog. core/relay.cc owns it, core/inbox.cc blocking_polls.
+    // For statistics and the watchdog. core/scheduler.cc owns it, core/inbox.cc blocking_polls.
     struct Counters {
         uint64_t gave_way; // times a fiber gave its thread away, up to the last time poll.full_budget was set
         uint64_t instant_resumes;
@@ -221,7 +221,7 @@ struct CordWorld {
     }
 };
 
-// How long a cord may look out for messages before it sleeps: about as long as a wakeup from sleep takes.
+// How long a cord may spin for messages before it sleeps: about as long as a wakeup from sleep takes.
 constexpr int64_t spin_most_ordinary_ns = 50'000;
 
 constexpr uint32_t cord_name_max = 16; // Linux keeps no more of a thread's name
@@ -244,18 +244,18 @@ struct Watched {
     uint64_t polls;
     int64_t since; // clock_now() when the watchdog first saw this
     uint32_t run;  // number of the watchdog that took these notes
-    bool told;
+    bool reported;
 };
 
-// The world is a base, so that cord_take can make it anew for each cord that uses the record. Other threads may touch
+// The world is a base, so that cord_allocate can make it anew for each cord that uses the record. Other threads may touch
 // the members of Cord itself, even between two such cords.
 struct alignas(64) Cord : CordWorld {
-    // On a cache line that the thread only reads while it looks out for messages; the next members seldom change.
+    // On a cache line that the thread only reads while it spins for messages; the next members seldom change.
     alignas(64) Inbox inbox;
     std::atomic<uint32_t> generation; // of the slot: odd while in use
     uint32_t index;
     Cord* next_free;
-    Relaxed<int> doorbell_fd; // for parked_on_eventfd; -1: there is none
+    Relaxed<int> doorbell_fd; // for asleep_on_eventfd; -1: there is none
     Relaxed<bool> closing;    // it is being shut down and takes no new fibers
     Relaxed<bool> started;    // its thread was made by cord_start: it can be joined
     bool lost;                // in a fork's child: its thread stayed in the parent. The record is not used again,
@@ -288,21 +288,21 @@ extern CordTable cords;
 // Opens a cord for the calling thread, or takes its cord back from a foreign loop. Null: see no_cord().
 Cord* cord_open();
 
-// The calling thread's cord while it is parked between the runs of a foreign loop; leaves it parked. Null: no such.
-Cord* cord_left_to_loop();
+// The calling thread's cord while it is suspended between the runs of a foreign loop; leaves it suspended. Null: no such.
+Cord* suspended_cord();
 
-int cord_take(Cord** out);       // a record for a new cord, with an empty world. 0, -ENOMEM, -EAGAIN
-void cord_give_back(Cord* cord); // the cord has ended: another cord may use the record
+int cord_allocate(Cord** out); // a record for a new cord, with an empty world. 0, -ENOMEM, -EAGAIN
+void cord_free(Cord* cord);    // the cord has ended: another cord may use the record
 
 // The thread's function has returned: wakes the fibers that wait for the cord's end. If there is none, the record stays
 // until the cord is joined.
-void tell_cord_joiners(Cord& cord, void* result);
+void wake_cord_joiners(Cord& cord, void* result);
 
-// The calling thread's cord, if it has one; a foreign loop's cord stays parked. For calls that only look at the cord,
+// The calling thread's cord, if it has one; a foreign loop's cord stays suspended. For calls that only look at the cord,
 // or change nothing that it waits for.
 inline Cord* cord_if_any() {
     Cord* cord = this_cord;
-    return cord ? cord : cord_left_to_loop();
+    return cord ? cord : suspended_cord();
 }
 
 extern Relaxed<const ThreadObserver*> thread_observer; // null: there is none, so far
@@ -328,7 +328,7 @@ int cord_start(const CordStart& start, uint64_t* id);
 // Waits until a cord that was started has ended. 0 and its function's result; -ESRCH, or why the wait ended early.
 int cord_join(Cord& here, Cord* cord, uint32_t generation, void** result, int64_t deadline);
 
-// Takes the cord back from a foreign loop, if it is parked between two runs: the thread makes a call that needs it.
+// Takes the cord back from a foreign loop, if it is suspended between two runs: the thread makes a call that needs it.
 inline void cord_resume(Cord& cord) {
     if (!this_cord) cord.loop.ops->resume(cord);
 }
@@ -339,7 +339,7 @@ inline void executor_leave(Cord& cord) {
 }
 
 // Tells the user's hooks that a fiber's handle goes stale, if the fiber is tagged.
-inline void tell_destroyed(Cord& cord, Fiber* fiber) {
+inline void notify_destroyed(Cord& cord, Fiber* fiber) {
     if (fiber->extras.tag_kind && cord.observer.ops) cord.observer.ops->destroyed(cord, fiber);
     fiber->extras.tag_kind = 0;
 }
@@ -353,8 +353,8 @@ void cord_detach(Cord* cord, uint32_t generation);
 int cord_shutdown(Cord& cord, int64_t grace, int64_t deadline);
 
 // Around a fork: no thread makes or ends a cord between these two.
-void cords_hold();
-void cords_let_go();
+void cords_lock();
+void cords_unlock();
 void cords_forked(Cord* own); // in the child: the only cord that is left; null: none is
 
 } // namespace fiberrt

@@ -3,32 +3,32 @@
 #include "base/keep_errno.h"
 #include "core/cord.h"
 #include "core/hooks.h"
-#include "core/relay.h"
+#include "core/scheduler.h"
 #include "core/shared_wait.h"
 
 namespace fiberrt {
 
-void tell_cord_joiners(Cord& cord, void* result) {
-    EndWait* told;
+void wake_cord_joiners(Cord& cord, void* result) {
+    EndWait* ended;
     bool released;
     {
         Locked locked(cord.lock);
-        told = end_waits_take(cord.joiners, [](EndWait*) { return true; });
+        ended = end_waits_take(cord.joiners, [](EndWait*) { return true; });
         cord.result = result;
         cord.ended = true;
-        hooks::given(&cord);
-        released = told || cord.released;
+        hooks::tsan_release(&cord);
+        released = ended || cord.released;
         if (released) CordTable::end_use(&cord);
     }
-    if (released) cord_give_back(&cord);
-    end_waits_complete(told, result, 0);
+    if (released) cord_free(&cord);
+    end_waits_complete(ended, result, 0);
 }
 
 int cord_join(Cord& here, Cord* cord, uint32_t generation, void** result, int64_t deadline) {
     EndWait wait;
     end_wait_prepare(here, wait, cord->lock, cord->joiners);
     wait.what = WaitFor::cord;
-    wait.whom = make_id(Tag::cord, cord->index, generation);
+    wait.target = make_id(Tag::cord, cord->index, generation);
     bool ended;
     {
         Locked locked(cord->lock);
@@ -45,10 +45,10 @@ int cord_join(Cord& here, Cord* cord, uint32_t generation, void** result, int64_
         }
     }
     if (ended) {
-        hooks::taken(cord);
+        hooks::tsan_acquire(cord);
         shared_wait_drop(here);
         KeepErrno keep;
-        cord_give_back(cord);
+        cord_free(cord);
     } else {
         int error = int(park(here, wait, deadline));
         if (error) return error;
@@ -66,7 +66,7 @@ void cord_detach(Cord* cord, uint32_t generation) { // coverage: no memory
         CordTable::end_use(cord);
     }
     KeepErrno keep;
-    cord_give_back(cord);
+    cord_free(cord);
 }
 
 } // namespace fiberrt

@@ -18,7 +18,7 @@ constinit FreeSlots<Cord> free_cords;
 
 } // namespace
 
-int cord_take(Cord** out) {
+int cord_allocate(Cord** out) {
     pthread_mutex_lock(&free_cords_mutex);
     int error = cords.take(free_cords, out);
     if (!error) { // under the mutex, which a fork by another thread takes: so the child finds it whole
@@ -29,19 +29,19 @@ int cord_take(Cord** out) {
     return error;
 }
 
-void cord_give_back(Cord* cord) {
+void cord_free(Cord* cord) {
     pthread_mutex_lock(&free_cords_mutex);
     cords.give_back(free_cords, cord);
     pthread_mutex_unlock(&free_cords_mutex);
 }
 
-void cords_hold() {
+void cords_lock() {
     pthread_mutex_lock(&free_cords_mutex);
-    cords.hold();
+    cords.lock();
 }
 
-void cords_let_go() {
-    cords.let_go();
+void cords_unlock() {
+    cords.unlock();
     pthread_mutex_unlock(&free_cords_mutex);
 }
 

@@ -27,9 +27,9 @@ struct Environment {
     void (*sleep)(int64_t deadline);               // sleeps until another cord rings; for a cord that has no backend
 
     // Choices.
-    void (*step)(Cord& cord);                   // a switch is about to be made: counts it, checks the cord
+    void (*before_switch)(Cord& cord);          // a switch is about to be made: counts it, checks the cord
     bool (*slice_over)();                       // whether the current fiber has had the thread for long enough
-    int64_t (*poll_interval)();                 // how many switches until the next poll in turn
+    int64_t (*poll_interval)();                 // how many switches until the next regular poll
     void (*order)(Fiber** due, unsigned count); // reorders fibers whose timers fire at the same time
     uint32_t (*pick_below)(uint32_t n);         // the number, below n, of the worker to steal from first
     bool (*stuck)(Cord& cord);                  // no operation under way can ever be done

@@ -2,13 +2,13 @@
 // A fiber's control block: everything the runtime knows of one fiber, except its stack.
 //
 // Only its cord's thread changes it (until the cord has received it: its maker's thread), with three exceptions under
-// mail.lock: other threads change `mail` and `name`, and set requests.asked_elsewhere. Members that other threads may
+// remote.lock: other threads change `remote` and `name`, and set requests.asked_elsewhere. Members that other threads may
 // read are Relaxed or atomic. The first 64 bytes are what a switch and a wakeup need.
 #pragma once
 
 #include "base/list.h"
 #include "base/relaxed.h"
-#include "core/mail.h"
+#include "core/remote_requests.h"
 #include "core/slots.h"
 #include "core/stack_pool.h"
 #include "core/timers.h"
@@ -44,12 +44,12 @@ enum class State : uint8_t {
     dead,           // ended; the slot remains until it is joined
 };
 
-// Why the next switching call of a fiber fails at once; see attend().
-enum Attention : uint8_t {
-    attention_noswitch = 1,
-    attention_cancel = 2,
-    attention_interrupt = 4,
-    attention_timeout = 8,
+// Why the next switching call of a fiber fails at once; see check_pending().
+enum Pending : uint8_t {
+    pending_noswitch = 1,
+    pending_cancel = 2,
+    pending_interrupt = 4,
+    pending_timeout = 8,
 };
 
 // How a fiber counts when its cord ends. internal: the library's own; not counted. helper: not counted either; ends if
@@ -64,14 +64,14 @@ struct JoinWait;
 // Bits of Fiber::extras.flags.
 constexpr uint8_t flag_interrupted = 1;
 constexpr uint8_t flag_free_arg = 2;
-constexpr uint8_t flag_host = 4; // it has entered a fiber without a stack, now current: it is Executor::entered_by
+constexpr uint8_t flag_entered = 4; // it has entered a fiber without a stack, now current: it is Executor::entered_by
 
-// Bits of Fiber::sched.turn. No bit is 1, the value of exceptions_saved in the same byte. So a set bit means a hosted
+// Bits of Fiber::sched.hosted_flags. No bit is 1, the value of exceptions_saved in the same byte. So a set bit means a hosted
 // fiber; zero proves nothing, because a hosted fiber without a step may have none of them.
-constexpr uint8_t turn_step = 2; // it has a step
-constexpr uint8_t turn_op = 4;   // call.op is valid; it continues before the step is called
+constexpr uint8_t hosted_flag_step = 2; // it has a step
+constexpr uint8_t hosted_flag_op = 4;   // call.op is valid; it continues before the step is called
 // Fast path: the step is called with 0, and the executor has nothing to do afterwards.
-constexpr uint8_t turn_plain = 8;
+constexpr uint8_t hosted_flag_plain = 8;
 
 // Each group's comment names the file that owns the group: change its meaning there. It also says when the group is
 // valid. Other files also write single members: fiber_begin (core/life.h) sets most at a fiber's beginning; the fiber's
@@ -87,23 +87,24 @@ struct alignas(64) Fiber {
     std::atomic<uint32_t> generation; // of the slot: odd while in use
     alignas(8) uint32_t controls[3];  // control words, drawn in arch/. Hosted: user() is in it
 
-    // Whether the fiber runs, or may run. core/relay.cc owns it, core/scope.cc attention, stackless/hosted.cc turn.
+    // Whether the fiber runs, or may run. core/scheduler.cc owns it, core/scope.cc pending, stackless/hosted.cc hosted_flags.
     // Always valid. Four bytes, which word() reads at once.
     struct alignas(4) Sched {
         union {
             bool exceptions_saved; // saved context: the fiber was parked with C++ exceptions caught or in flight
-            uint8_t turn;          // hosted: turn_ bits, which tell how its next turn goes
+            uint8_t hosted_flags;  // hosted: hosted_flag_ bits, which tell how its next turn goes
         };
         Relaxed<State> state;
-        uint8_t attention;    // Attention bits; zero: the next call need not fail
+        uint8_t pending;      // Pending bits; zero: the next call need not fail
         Relaxed<bool> permit; // one wakeup is remembered
 
-        // The word of a fiber with a step and this state, to which turn_plain applies.
+        // The word of a fiber with a step and this state, to which hosted_flag_plain applies.
         static constexpr uint32_t plain_word(State state) {
             struct Bytes {
-                uint8_t turn, state, attention, permit;
+                uint8_t hosted_flags, state, pending, permit;
             };
-            return std::bit_cast<uint32_t>(Bytes{turn_step | turn_plain, uint8_t(state), attention_noswitch, false});
+            return std::bit_cast<uint32_t>(
+                Bytes{hosted_flag_step | hosted_flag_plain, uint8_t(state), pending_noswitch, false});
         }
         // For the fiber's own thread, the only writer of the bytes: no atomic load, as compilers do not make such a
         // load part of a comparison.
@@ -117,7 +118,7 @@ struct alignas(64) Fiber {
 
     std::atomic<Cord*> cord; // the fiber's cord, or bound_for(the cord it is made for); null while the slot is free
 
-    // The reason why the fiber is parked; state tells which member is valid. core/relay.cc owns wait, core/transfer.cc
+    // The reason why the fiber is parked; state tells which member is valid. core/scheduler.cc owns wait, core/transfer.cc
     // the members of transfers. No struct, because next_free is SlotTable's, and step, which stackless/hosted.cc owns,
     // is valid for the whole life.
     union {
@@ -143,7 +144,7 @@ struct alignas(64) Fiber {
 
     // From here on: what calls other than switches and wakeups need.
     //
-    // The call of the fiber's function. core/life.cc owns it, core/relay.cc wakeup_value, stackless/hosted.cc op.
+    // The call of the fiber's function. core/life.cc owns it, core/scheduler.cc wakeup_value, stackless/hosted.cc op.
     struct Call {
         union {
             void* (*fn)(void*); // until the first run
@@ -192,21 +193,21 @@ struct alignas(64) Fiber {
     Values values;
 
     // Requests to the fiber, and whether it is too late for them. core/cancel.cc owns it, core/life.cc ending,
-    // core/mail.cc asked_elsewhere. Always valid.
+    // core/remote_requests.cc asked_elsewhere. Always valid.
     struct Requests {
         Relaxed<bool> cancelled;
         Relaxed<bool> interrupt_pending;
         bool ending;                   // its function has returned
-        Relaxed<bool> asked_elsewhere; // another cord may have asked to join or detach this fiber: the mail tells. That
-                                       // cord sets it under mail.lock. Also set once the fiber has had a tag
+        Relaxed<bool> asked_elsewhere; // another cord may have asked to join or detach this fiber: `remote` tells. That
+                                       // cord sets it under remote.lock. Also set once the fiber has had a tag
     };
     Requests requests;
 
     // Marks that few fibers have: the end of a fiber checks them. Four bytes, which any() reads at once. Always valid.
     struct Extras {
-        uint8_t flags;    // which other members are valid: flag_interrupted and so on. core/cancel.cc
-        uint8_t tag_kind; // 0: it has no tag. api/hooks.cc
-        uint16_t held;    // locks that it holds, or UINT16_MAX: very many. sync/mutex.h
+        uint8_t flags;       // which other members are valid: flag_interrupted and so on. core/cancel.cc
+        uint8_t tag_kind;    // 0: it has no tag. api/hooks.cc
+        uint16_t locks_held; // locks that it holds, or UINT16_MAX: very many. sync/mutex.h
 
         bool any() const {
             uint32_t word;
@@ -216,11 +217,11 @@ struct alignas(64) Fiber {
     };
     Extras extras;
 
-    char name[FIBER_NAME_MAX]; // under mail.lock
-    Mail mail;                 // requests of other cords
+    char name[FIBER_NAME_MAX]; // under remote.lock
+    RemoteRequests remote;     // requests of other cords
 
     Fiber() {
-        mail.message.receive = mail_receive;
+        remote.message.receive = remote_receive;
         empty();
     }
 
@@ -237,7 +238,7 @@ struct alignas(64) Fiber {
     // Whether it runs on a stack: one that it has taken or will take, or its thread's. The cord's executor runs the
     // others.
     bool uses_stack() const { return stack_class != StackPool::no_stack; }
-    bool has_op() const { return sched.turn & turn_op; }
+    bool has_op() const { return sched.hosted_flags & hosted_flag_op; }
 
     // Sets the members that fiber_create expects to be empty: in a new slot, and when the cord discards a fiber that
     // has not ended. A fiber that ends in order leaves them empty.
@@ -256,8 +257,8 @@ struct alignas(64) Fiber {
     }
 };
 
-static_assert(sizeof(Fiber::Sched) == 4 && offsetof(Fiber::Sched, state) == 1 &&
-              offsetof(Fiber::Sched, attention) == 2 && offsetof(Fiber::Sched, permit) == 3);
+static_assert(sizeof(Fiber::Sched) == 4 && offsetof(Fiber::Sched, state) == 1 && offsetof(Fiber::Sched, pending) == 2 &&
+              offsetof(Fiber::Sched, permit) == 3);
 static_assert(sizeof(Fiber::Extras) == 4 && offsetof(Fiber, extras) % 4 == 0);
 static_assert(offsetof(Fiber, call) == 64, "what a switch and a wakeup need is one cache line");
 static_assert(sizeof(Fiber) == 256, "a million fibers are to fit in a given memory");
@@ -266,17 +267,17 @@ inline Fiber* fiber_of(Timer* timer) {
     return reinterpret_cast<Fiber*>(reinterpret_cast<char*>(timer) - offsetof(Fiber, timeout.timer));
 }
 
-inline Fiber* fiber_of(Mail* mail) {
-    return reinterpret_cast<Fiber*>(reinterpret_cast<char*>(mail) - offsetof(Fiber, mail));
+inline Fiber* fiber_of(RemoteRequests* remote) {
+    return reinterpret_cast<Fiber*>(reinterpret_cast<char*>(remote) - offsetof(Fiber, remote));
 }
 
-// Marks the cord in Fiber::cord until the cord has adopted a fiber that another thread made for it. Until then the cord
+// Marks the cord in Fiber::cord until the cord has attached a fiber that another thread made for it. Until then the cord
 // does not count the fiber, and its run queue has no place for it.
 inline Cord* bound_for(Cord* cord) { return reinterpret_cast<Cord*>(reinterpret_cast<uintptr_t>(cord) | 1); }
 
 inline Cord* unbound(Cord* cord) { return reinterpret_cast<Cord*>(reinterpret_cast<uintptr_t>(cord) & ~uintptr_t(1)); }
 
-// The cord that a fiber belongs to, or will belong to once adopted.
+// The cord that a fiber belongs to, or will belong to once attached.
 inline Cord* cord_of(const Fiber* fiber) { return unbound(fiber->cord.load(std::memory_order_acquire)); }
 
 extern SlotTable<Fiber, Tag::fiber> fibers;

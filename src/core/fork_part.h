@@ -18,16 +18,16 @@ struct Cord;
 struct Fiber;
 
 // The cord and the fiber that continue in the child.
-struct Survivor {
+struct Forked {
     Cord* cord;   // null: the thread has none, and all cords are gone
     Fiber* fiber; // the cord's fiber that called fork()
     bool alone;   // the parent had no other thread and was not simulated: nothing can have been under way
 };
 
 struct ForkPart {
-    void (*before)();                        // takes the layer's locks
-    void (*after)();                         // releases them, in parent and child
-    void (*child)(const Survivor& survivor); // before the slots of fibers and cords that are gone are freed
+    void (*before)();                    // takes the layer's locks
+    void (*after)();                     // releases them, in parent and child
+    void (*child)(const Forked& forked); // before the slots of fibers and cords that are gone are freed
 };
 
 } // namespace fiberrt

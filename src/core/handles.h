@@ -5,8 +5,8 @@
 #pragma once
 
 #include "core/cord.h"
-#include "core/mail.h"
-#include "core/relay.h"
+#include "core/remote_requests.h"
+#include "core/scheduler.h"
 #include "core/scope.h"
 #include "fiberrt.h"
 
@@ -15,7 +15,7 @@
 namespace fiberrt {
 
 // The calling thread's cord, opened if there is none, for calls that only look, such as fiber_self. A cord between two
-// runs of a foreign loop stays parked. Otherwise a loop that calls fiber_self at each turn would run the cord at each
+// runs of a foreign loop stays suspended. Otherwise a loop that calls fiber_self at each turn would run the cord at each
 // turn, for ever.
 inline Cord* cord_to_look_at() {
     Cord* cord = cord_if_any();
@@ -25,7 +25,7 @@ inline Cord* cord_to_look_at() {
 // find() for a fiber that was made for the calling thread's cord and is still in the cord's inbox.
 int find_arriving(fiber_t handle, Fiber** out);
 
-// Result of find(): the fiber belongs to another cord, or to the calling thread's cord while that is parked between the
+// Result of find(): the fiber belongs to another cord, or to the calling thread's cord while that is suspended between the
 // runs of a foreign loop.
 constexpr int elsewhere = 1;
 

@@ -159,9 +159,9 @@ void fiber_ended(Cord& cord, Fiber* fiber) {
 
 namespace {
 
-LeftStack* last_left; // a simulation has one thread
+CordStack* last_left; // a simulation has one thread
 
-FIBERRT_UNSANITIZED void before_other_cord(LeftStack& left, LeftStack& there, void** fake_stack) {
+FIBERRT_UNSANITIZED void before_other_cord(CordStack& left, CordStack& there, void** fake_stack) {
     last_left = &left;
     if (__sanitizer_start_switch_fiber) __sanitizer_start_switch_fiber(fake_stack, there.low, there.size);
     if (__tsan_switch_to_fiber) {
@@ -179,7 +179,7 @@ FIBERRT_UNSANITIZED void after_other_cord(void* fake_stack) {
 
 } // namespace
 
-FIBERRT_UNSANITIZED void leave_for_other_cord(Cord& cord, Fiber* from, LeftStack& left, Fiber* to, LeftStack& there,
+FIBERRT_UNSANITIZED void switch_to_other_cord(Cord& cord, Fiber* from, CordStack& left, Fiber* to, CordStack& there,
                                               bool for_good) {
     void* fake_stack = nullptr;
     before_other_cord(left, there, for_good ? nullptr : &fake_stack);
@@ -188,7 +188,7 @@ FIBERRT_UNSANITIZED void leave_for_other_cord(Cord& cord, Fiber* from, LeftStack
     after_other_cord(fake_stack);
 }
 
-FIBERRT_UNSANITIZED void start_other_cord(Cord& cord, Fiber* from, LeftStack& left, Fiber* to, LeftStack& there,
+FIBERRT_UNSANITIZED void start_other_cord(Cord& cord, Fiber* from, CordStack& left, Fiber* to, CordStack& there,
                                           bool for_good, void* (*first)(void*), void* argument) {
     void* fake_stack = nullptr;
     char* top = static_cast<char*>(const_cast<void*>(there.low)) + there.size;
@@ -200,7 +200,7 @@ FIBERRT_UNSANITIZED void start_other_cord(Cord& cord, Fiber* from, LeftStack& le
 
 FIBERRT_UNSANITIZED void begun_on_other_stack() { after_other_cord(nullptr); }
 
-void left_stack_gone(LeftStack& left) {
+void cord_stack_gone(CordStack& left) {
     if (left.tsan_fiber) __tsan_destroy_fiber(left.tsan_fiber);
 }
 

@@ -6,7 +6,7 @@
 // build.
 #pragma once
 
-#include "base/order.h" // given(), taken()
+#include "base/order.h" // tsan_release(), tsan_acquire()
 
 #include <stddef.h>
 #include <stdint.h>
@@ -49,7 +49,7 @@ void memory_filled(const void* memory, size_t size); // the kernel has written t
 bool watches_descriptors();
 
 // A stack that a simulated cord has left for another cord's: there all cords share one thread (sim/sim_cords.cc).
-struct LeftStack {
+struct CordStack {
     const void* low = nullptr; // its bounds, as AddressSanitizer told them at the switch
     size_t size = 0;
     void* tsan_fiber = nullptr;
@@ -57,13 +57,13 @@ struct LeftStack {
 
 // Parks the running code in *from, or leaves it for good, and continues `to`. Returns when a later call continues
 // *from.
-void leave_for_other_cord(Cord& cord, Fiber* from, LeftStack& left, Fiber* to, LeftStack& there, bool for_good);
-// Like leave_for_other_cord, but calls first(argument) on the new stack of `there`. first begins with
+void switch_to_other_cord(Cord& cord, Fiber* from, CordStack& left, Fiber* to, CordStack& there, bool for_good);
+// Like switch_to_other_cord, but calls first(argument) on the new stack of `there`. first begins with
 // begun_on_other_stack().
-void start_other_cord(Cord& cord, Fiber* from, LeftStack& left, Fiber* to, LeftStack& there, bool for_good,
+void start_other_cord(Cord& cord, Fiber* from, CordStack& left, Fiber* to, CordStack& there, bool for_good,
                       void* (*first)(void*), void* argument);
 void begun_on_other_stack();
-void left_stack_gone(LeftStack& left);
+void cord_stack_gone(CordStack& left);
 
 // Make one of arch/'s four switches, and tell the sanitizers and the user before and after it. from null: the running
 // fiber has ended.

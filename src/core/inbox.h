@@ -2,7 +2,7 @@
 // A cord's inbox: the messages that other threads have sent to it, in one word.
 //
 //   0            the cord runs, or is about to look; there is no message
-//   parked_on_*  the cord sleeps: a producer that replaces this value must ring, in the way that the value tells
+//   asleep_on_*  the cord sleeps: a producer that replaces this value must ring, in the way that the value tells
 //   closed       the cord has ended: the inbox takes no more messages
 //   else         a list of messages, the last one first
 //
@@ -29,12 +29,12 @@ class Inbox {
 public:
     enum : uintptr_t {
         empty = 0,
-        parked_on_word = 1,    // the cord sleeps on the word itself, by futex: in the thread, or by the ring
-        parked_on_eventfd = 2, // the cord sleeps on a ring that reads its eventfd
+        asleep_on_word = 1,    // the cord sleeps on the word itself, by futex: in the thread, or by the ring
+        asleep_on_eventfd = 2, // the cord sleeps on a ring that reads its eventfd
         closed = 3,
     };
 
-    // Adds a message. Returns the word's old value: `closed`: the message was not taken; parked_on_*: the caller must
+    // Adds a message. Returns the word's old value: `closed`: the message was not taken; asleep_on_*: the caller must
     // ring.
     uintptr_t push(Message* message) {
         uintptr_t old = word_.load(std::memory_order_relaxed);
@@ -42,22 +42,22 @@ public:
             if (old == closed) return closed;
             message->next = old > closed ? reinterpret_cast<Message*>(old) : nullptr;
             // Release: the cord that takes the message sees its members. Acquire: the producer that replaces
-            // parked_on_eventfd sees the descriptor that the cord stored before it.
+            // asleep_on_eventfd sees the descriptor that the cord stored before it.
         } while (!word_.compare_exchange_weak(old, reinterpret_cast<uintptr_t>(message), std::memory_order_acq_rel,
                                               std::memory_order_relaxed));
         return old;
     }
 
-    bool has_mail() const { return word_.load(std::memory_order_relaxed) > closed; }
+    bool has_message() const { return word_.load(std::memory_order_relaxed) > closed; }
 
     // Takes all messages, the first one first; null if there is none. The cord calls it while it runs, and to wake
-    // after park(): then a message means that a producer has replaced `parked`, and rings. Acquire: pairs with push().
+    // after mark_asleep(): then a message means that a producer has replaced asleep_on_*, and rings. Acquire: pairs with push().
     Message* take() { return in_order(word_.exchange(empty, std::memory_order_acq_rel)); }
 
     // Marks the cord as asleep, when it is about to sleep. False: it must not, there is a message. Release: see push().
-    bool park(uintptr_t parked) {
+    bool mark_asleep(uintptr_t asleep) {
         uintptr_t expected = empty;
-        return word_.compare_exchange_strong(expected, parked, std::memory_order_acq_rel, std::memory_order_relaxed);
+        return word_.compare_exchange_strong(expected, asleep, std::memory_order_acq_rel, std::memory_order_relaxed);
     }
 
     // For other threads: whether the cord has ended, or is about to. Acquire: values that the caller reads later are
@@ -65,9 +65,9 @@ public:
     bool is_closed() const { return word_.load(std::memory_order_acquire) == closed; }
 
     // For other threads, as a guess: whether the cord sleeps.
-    bool is_parked() const {
+    bool is_asleep() const {
         uintptr_t word = word_.load(std::memory_order_relaxed);
-        return word == parked_on_word || word == parked_on_eventfd;
+        return word == asleep_on_word || word == asleep_on_eventfd;
     }
 
     void open() { word_.store(empty, std::memory_order_release); }
@@ -111,15 +111,15 @@ bool send(Cord& to, Message* message);
 // Receives all messages in the cord's inbox; false if there is none.
 bool receive_all(Cord& cord);
 
-// Parks the cord: from here on senders must ring, until unpark() has received their messages. False: there were
-// messages, which it has received, and the cord is not parked.
-bool park(Cord& cord);
-void unpark(Cord& cord);
+// Marks the cord as asleep: from here on senders must ring, until mark_awake() has received their messages. False: there were
+// messages, which it has received, and the cord is not marked.
+bool mark_asleep(Cord& cord);
+void mark_awake(Cord& cord);
 
 // Closes the inbox of a cord that ends, and receives the last messages.
 void receive_last(Cord& cord);
 
-// Count the cords that are awake: look_out() decides by their number whether looking out for a message is worth it.
+// Count the cords that are awake: spin_before_sleep() decides by their number whether spinning for a message is worth it.
 void cord_awake();
 void cord_asleep();
 void awake_forked(int awake); // sets the number in the child of a fork
@@ -130,6 +130,6 @@ bool sleep(Cord& cord, int64_t deadline);
 
 // Spins before sleep(), while that is worth it: until a message comes, I/O makes a fiber runnable, or
 // else_come(argument) returns true. False: none of these happened.
-bool look_out(Cord& cord, int64_t deadline, bool (*else_come)(void*), void* argument);
+bool spin_before_sleep(Cord& cord, int64_t deadline, bool (*else_come)(void*), void* argument);
 
 } // namespace fiberrt

@@ -8,7 +8,7 @@
 #include "base/report.h"
 #include "core/hooks.h"
 #include "core/noswitch.h"
-#include "core/relay.h"
+#include "core/scheduler.h"
 #include "core/backend.h"
 
 #include <errno.h>
@@ -22,8 +22,8 @@ constinit SlotTable<Fiber, Tag::fiber> fibers;
 
 namespace {
 
-bool any_takes(EndWait* wait) { // wait: the first of a chain that was taken out of a list
-    while (wait && !wait->takes) wait = static_cast<EndWait*>(static_cast<Message*>(wait)->next);
+bool any_joins(EndWait* wait) { // wait: the first of a chain that was taken out of a list
+    while (wait && !wait->joins) wait = static_cast<EndWait*>(static_cast<Message*>(wait)->next);
     return wait;
 }
 
@@ -37,16 +37,16 @@ void stop_join(Wait* wait, int reason) {
 
 int await_end(Cord& cord, Fiber* target, int64_t deadline) {
     if (target->sched.state == State::dead) {
-        turn_taken(cord);
+        charge_and_poll(cord);
         return 0;
     }
     JoinWait wait;
-    wait.takes = false;
+    wait.joins = false;
     wait.begin(target);
     return awaited(int(park(cord, wait, deadline)));
 }
 
-void bury(Cord& cord, Fiber* fiber, void* result, int error) {
+void fiber_finish(Cord& cord, Fiber* fiber, void* result, int error) {
     fiber->sched.state = State::dead;
     fiber->sp = nullptr;
     fiber->call.result = result;
@@ -54,22 +54,22 @@ void bury(Cord& cord, Fiber* fiber, void* result, int error) {
     if (fiber->timeout.timer.position) cord.timers.remove(&fiber->timeout.timer);
     count(cord, fiber, uint32_t(-1));
     if (!cord.shutdown.quiet_waits.empty()) [[unlikely]]
-        quieter(cord);
+        wake_quiet_waits(cord);
     bool taken = fiber->life.detached;
     while (JoinWait* joiner = fiber->joiners.pop_front()) {
         joiner->target_result = result;
         wake(cord, joiner, error);
-        taken |= joiner->takes;
+        taken |= joiner->joins;
         if (PLANTED(join_tells_one_joiner)) break;
     }
-    EndWait* elsewhere = leave_elsewhere(cord, fiber, taken);
-    if (taken || any_takes(elsewhere)) fiber_free(cord, fiber);
+    EndWait* elsewhere = dead_joiners_elsewhere(cord, fiber, taken);
+    if (taken || any_joins(elsewhere)) fiber_free(cord, fiber);
     end_waits_complete(elsewhere, result, error);
 }
 
-EndWait* leave_elsewhere_slowly(Cord& cord, Fiber* fiber, bool gone) {
-    EndWait* joiners = joiners_in_mail(fiber);
-    if (gone || any_takes(joiners)) tell_destroyed(cord, fiber);
+EndWait* dead_joiners_elsewhere_slowly(Cord& cord, Fiber* fiber, bool gone) {
+    EndWait* joiners = take_remote_joiners(fiber);
+    if (gone || any_joins(joiners)) notify_destroyed(cord, fiber);
     return joiners;
 }
 
@@ -79,17 +79,17 @@ namespace {
 void release(Cord& cord, Fiber* fiber, EndWait* joiners) {
     void* result = fiber->call.result;
     int error = fiber->life.end_error;
-    tell_destroyed(cord, fiber);
+    notify_destroyed(cord, fiber);
     fiber_free(cord, fiber);
     end_waits_complete(joiners, result, error);
 }
 
 // The fiber that last transferred to this one, if it still waits for this one to transfer back.
-Fiber* heir_of(Fiber* fiber) {
-    Fiber* heir;
-    if (!fiber->received.transferrer || fibers.resolve(fiber->received.transferrer, &heir) < 0) return nullptr;
-    bool waits = heir->sched.state == State::transferring && heir->transfer_to == fibers.id_of(fiber);
-    return waits ? heir : nullptr;
+Fiber* waiting_transferrer(Fiber* fiber) {
+    Fiber* successor;
+    if (!fiber->received.transferrer || fibers.resolve(fiber->received.transferrer, &successor) < 0) return nullptr;
+    bool waits = successor->sched.state == State::transferring && successor->transfer_to == fibers.id_of(fiber);
+    return waits ? successor : nullptr;
 }
 
 } // namespace
@@ -132,8 +132,8 @@ int fiber_create_elsewhere(Cord& to, uint64_t id, Kind kind, Fiber** out) {
     Fiber* busy = nullptr;
     Fiber* fiber;
     int error;
-    while ((error = fibers.take(free, &fiber)) == 0 && !mail_reserve(fiber)) {
-        fiber->next_free = busy; // not usable for this until the mail to the slot's last fiber has arrived
+    while ((error = fibers.take(free, &fiber)) == 0 && !remote_reserve(fiber)) {
+        fiber->next_free = busy; // not usable for this until the requests to the slot's last fiber have arrived
         busy = fiber;
     }
     while (busy) {
@@ -155,12 +155,12 @@ void fiber_create_undo(Fiber* fiber) {
     FreeSlots<Fiber>& free = this_cord ? this_cord->free.fibers : own;
     fibers.end_use(fiber);
     fiber->cord.store(nullptr, std::memory_order_release);
-    mail_unreserve(fiber);
+    remote_unreserve(fiber);
     fibers.give_back(free, fiber);
     fibers.give_back_all(own);
 }
 
-void adopt(Cord& cord, Fiber* fiber) {
+void fiber_attach(Cord& cord, Fiber* fiber) {
     bool meant = fiber->received.bound_for_id == CordTable::id_of(&cord);
     fiber->received.transferrer = 0;
     cord.counts.fibers++;
@@ -189,11 +189,11 @@ void arg_free(Cord& cord, void (*free_arg)(void*), void* arg) {
     uint32_t floor = cord.no_switch.floor;
     if (depth == 0) noswitch_entered();
     cord.no_switch.depth = cord.no_switch.floor = depth + 1;
-    attention_update(cord, as);
+    pending_update(cord, as);
     free_arg(arg);
     cord.no_switch.depth = depth;
     cord.no_switch.floor = floor;
-    attention_update(cord, as);
+    pending_update(cord, as);
     cord.sched.current = before;
 }
 
@@ -224,7 +224,7 @@ void args_free(Cord& cord) {
 void end_unrun(Cord& cord, Fiber* fiber, void* result, int error) {
     own_arg_free(cord, fiber);
     if (fiber->requests.asked_elsewhere) joiners_never_ran(fiber);
-    bury(cord, fiber, result, error);
+    fiber_finish(cord, fiber, result, error);
 }
 
 void detach(Cord& cord, Fiber* fiber) {
@@ -235,7 +235,7 @@ void detach(Cord& cord, Fiber* fiber) {
 void joined_from_elsewhere(Cord& cord, Fiber* fiber) {
     if (fiber->sched.state != State::dead) return; // its end will tell them
     EndWait* joiners = joiners_elsewhere(fiber);
-    if (any_takes(joiners)) return release(cord, fiber, joiners);
+    if (any_joins(joiners)) return release(cord, fiber, joiners);
     end_waits_complete(joiners, nullptr, 0); // null, if the waiters have given up meanwhile
 }
 
@@ -244,10 +244,10 @@ namespace {
 // Ends the sections, locks, scopes and values that few fibers leave behind.
 [[gnu::noinline]] void clear_up(Cord& cord, Fiber* fiber) {
     executor_leave(cord);
-    cord.no_switch.depth = 0;                                    // a section that the function left open ends with it
-    if (fiber->extras.held) cord.sync.holder_ended(cord, fiber); // children, which are awaited next, may want it
+    cord.no_switch.depth = 0; // a section that the function left open ends with it
+    if (fiber->extras.locks_held) cord.sync.holder_ended(cord, fiber); // children, which are awaited next, may want it
     scopes_end(cord, fiber);
-    attention_update(cord, fiber);
+    pending_update(cord, fiber);
     if (fiber->values.locals) {
         Scope shield;
         shield.record_only = true;
@@ -255,7 +255,7 @@ namespace {
         fiber->values.locals->ops->destroy(fiber);
         scopes_end(cord, fiber);
         cord.no_switch.depth = 0;
-        if (fiber->extras.held) cord.sync.holder_ended(cord, fiber); // locks that destructors have left locked
+        if (fiber->extras.locks_held) cord.sync.holder_ended(cord, fiber); // locks that destructors have left locked
     }
     if (fiber->extras.tag_kind && cord.observer.ops) cord.observer.ops->exits(cord, fiber);
 }
@@ -279,7 +279,7 @@ void end_process(Cord& cord) {
     cord.sched.queue.push(last);
 }
 
-void quieter(Cord& cord) {
+void wake_quiet_waits(Cord& cord) {
     while (QuietWait* wait = cord.shutdown.quiet_waits.pop_front()) wake(wait, 0);
 }
 
@@ -293,20 +293,20 @@ int fiberrt_fiber_ended(Fiber* fiber, void* result) {
     *reinterpret_cast<void**>(exceptions) = nullptr;
     *reinterpret_cast<uint32_t*>(exceptions + 8) = 0;
 
-    Fiber* heir = nullptr;
+    Fiber* successor = nullptr;
     if (fiber->received.transferrer) [[unlikely]] {
-        heir = heir_of(fiber);
-        if (heir) {
-            heir->transfer_value = result;
-            heir->resume = 1;
-            heir->sched.state = State::queued; // no longer transferring: the calls below must not touch it
+        successor = waiting_transferrer(fiber);
+        if (successor) {
+            successor->transfer_value = result;
+            successor->resume = 1;
+            successor->sched.state = State::queued; // no longer transferring: the calls below must not touch it
         }
     }
     if (cord.hooked) [[unlikely]]
         hooks::fiber_ended(cord, fiber);
     stack_give_back(cord, fiber); // this function still runs on it; no fiber takes it before the next switch
-    bury(cord, fiber, result, 0);
-    return leave(cord, heir);
+    fiber_finish(cord, fiber, result, 0);
+    return leave(cord, successor);
 }
 
 // The personality routine of a fiber's last frame. The C++ runtime calls it when an exception has found no handler in

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// Fibers' creation, end and joins. fiber_begin to adopt make a fiber, bury and end_unrun end it, fiber_free gives its
+// Fibers' creation, end and joins. fiber_begin to fiber_attach make a fiber, fiber_finish and end_unrun end it, fiber_free gives its
 // slot back.
 #pragma once
 
 #include "base/list.h"
 #include "core/cord.h"
-#include "core/relay.h"
+#include "core/scheduler.h"
 
 #include <errno.h>
 #include <stdint.h>
@@ -26,7 +26,7 @@ inline void count(Cord& cord, const Fiber* fiber, uint32_t by) {
 // Sets a new fiber's members; the caller sets fn and arg. cord: the value for Fiber::cord.
 inline void fiber_begin(Fiber* fiber, Cord* cord, Kind kind) {
     fiber->sched.state = State::created;
-    fiber->sched.attention = 0;
+    fiber->sched.pending = 0;
     fiber->sched.permit = false;
     fiber->transfer_value = nullptr;
     fiber->life.end_error = 0;
@@ -39,9 +39,9 @@ inline void fiber_begin(Fiber* fiber, Cord* cord, Kind kind) {
     fiber->requests.ending = false;
     fiber->requests.asked_elsewhere = false;
     fiber->extras.tag_kind = 0;
-    fiber->extras.held = 0;
+    fiber->extras.locks_held = 0;
     if (fiber->name[0]) [[unlikely]] {
-        Locked locked(fiber->mail.lock); // another thread may still be reading it
+        Locked locked(fiber->remote.lock); // another thread may still be reading it
         fiber->name[0] = '\0';
     }
     // Release: a thread that finds the cord in a handle's slot may send to it.
@@ -67,18 +67,18 @@ int fiber_create_elsewhere(Cord& to, uint64_t id, Kind kind, Fiber** out);
 void fiber_create_undo(Fiber* fiber); // frees one that could not be handed over
 
 // Takes over a fiber that another thread made for this cord. If the cord cannot run it, the fiber ends.
-void adopt(Cord& cord, Fiber* fiber);
+void fiber_attach(Cord& cord, Fiber* fiber);
 
-// Like joiners_in_mail, but quick if no other cord has ever asked to join the fiber.
+// Like take_remote_joiners, but quick if no other cord has ever asked to join the fiber.
 inline EndWait* joiners_elsewhere(Fiber* fiber) {
-    return fiber->requests.asked_elsewhere ? joiners_in_mail(fiber) : nullptr;
+    return fiber->requests.asked_elsewhere ? take_remote_joiners(fiber) : nullptr;
 }
 
 // Like joiners_elsewhere, for a fiber that has ended. gone: the caller gives the slot back next, with or without
 // joiners.
-EndWait* leave_elsewhere_slowly(Cord& cord, Fiber* fiber, bool gone);
-inline EndWait* leave_elsewhere(Cord& cord, Fiber* fiber, bool gone) {
-    return fiber->requests.asked_elsewhere ? leave_elsewhere_slowly(cord, fiber, gone) : nullptr;
+EndWait* dead_joiners_elsewhere_slowly(Cord& cord, Fiber* fiber, bool gone);
+inline EndWait* dead_joiners_elsewhere(Cord& cord, Fiber* fiber, bool gone) {
+    return fiber->requests.asked_elsewhere ? dead_joiners_elsewhere_slowly(cord, fiber, gone) : nullptr;
 }
 
 // Gives a fiber's slot back; the fiber's handle is stale from here on.
@@ -105,7 +105,7 @@ void args_free(Cord& cord);
 
 // Ends a fiber whose function has returned, or that will never run: wakes the joiners. The slot remains only if no
 // joiner took the end and the fiber is not detached.
-void bury(Cord& cord, Fiber* fiber, void* result, int error);
+void fiber_finish(Cord& cord, Fiber* fiber, void* result, int error);
 
 // Ends a fiber that never ran and is in no queue.
 void end_unrun(Cord& cord, Fiber* fiber, void* result, int error);
@@ -123,14 +123,14 @@ void stop_join(Wait* wait, int reason);
 struct JoinWait : Link, Wait {
     Fiber* target;
     void* target_result = nullptr;
-    bool takes = true; // false: the end stays to be joined
+    bool joins = true; // false: the end stays to be joined
 
-    void begin(Fiber* whom) {
-        target = whom;
+    void begin(Fiber* joined) {
+        target = joined;
         stop = stop_join;
         on_deadline = -ETIMEDOUT;
         what = WaitFor::fiber;
-        whom->joiners.push_back(this);
+        joined->joiners.push_back(this);
     }
     int ended(void** out) const {
         if (!result && out) *out = target_result;
@@ -143,7 +143,7 @@ inline int join_dead(Cord& cord, Fiber* target, void** result) {
     int error = target->life.end_error;
     void* value = target->call.result;
     if (!error && result) *result = value;
-    EndWait* elsewhere = leave_elsewhere(cord, target, true); // joiners of other cords that asked before us
+    EndWait* elsewhere = dead_joiners_elsewhere(cord, target, true); // joiners of other cords that asked before us
     fiber_free(cord, target);
     if (elsewhere) [[unlikely]]
         end_waits_complete(elsewhere, value, error);
@@ -170,7 +170,7 @@ int await_end(Cord& cord, Fiber* target, int64_t deadline);
 struct QuietWait : Link, Wait {
     Cord* cord;
 };
-void quieter(Cord& cord); // wakes these waits
+void wake_quiet_waits(Cord& cord); // wakes these waits
 
 // Ends the process, after the last fiber of a cord without a main flow has ended.
 void end_process(Cord& cord);

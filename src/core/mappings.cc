@@ -94,7 +94,7 @@ int64_t mappings_limit() {
 
 bool mappings_take(int64_t count) {
     if (take_admitted(count)) return true;
-    MutexHeld held(mutex);
+    MutexGuard guard(mutex);
     if (take_admitted(count)) return true; // another thread has counted meanwhile
     admit_more(count);
     return take_admitted(count);
@@ -105,8 +105,8 @@ int64_t mappings_room(int64_t limit) {
     return room > 0 ? room : 0;
 }
 
-void mappings_hold() { pthread_mutex_lock(&mutex); }
-void mappings_let_go() { pthread_mutex_unlock(&mutex); }
+void mappings_lock() { pthread_mutex_lock(&mutex); }
+void mappings_unlock() { pthread_mutex_unlock(&mutex); }
 
 void mappings_give_back(int64_t count) {
     taken.fetch_sub(count, std::memory_order_relaxed);

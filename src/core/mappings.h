@@ -22,7 +22,7 @@ int64_t mappings_limit(); // how many the kernel allows
 int64_t mappings_room(int64_t limit);
 
 // Around a fork: no thread counts mappings between these two.
-void mappings_hold();
-void mappings_let_go();
+void mappings_lock();
+void mappings_unlock();
 
 } // namespace fiberrt

@@ -27,17 +27,17 @@ inline bool in_hook(const Cord& cord) { return cord.no_switch.floor >= hook_sect
 [[gnu::always_inline]] inline void noswitch_enter(Cord& cord) {
     if (cord.no_switch.depth++ == 0) noswitch_entered();
     Fiber* me = cord.sched.current;
-    me->sched.attention |= attention_noswitch;
-    me->sched.turn &= uint8_t(~turn_plain); // a step may leave the section open
+    me->sched.pending |= pending_noswitch;
+    me->sched.hosted_flags &= uint8_t(~hosted_flag_plain); // a step may leave the section open
 }
 [[gnu::always_inline]] inline void noswitch_leave(Cord& cord) {
     Fiber* me = cord.sched.current;
-    if (--cord.no_switch.depth == 0 && me->uses_stack()) me->sched.attention &= uint8_t(~attention_noswitch);
+    if (--cord.no_switch.depth == 0 && me->uses_stack()) me->sched.pending &= uint8_t(~pending_noswitch);
 }
 
 // Whether the calling fiber is in a section and may not wait. Builds for debugging then report it.
 inline bool noswitch_refuses(const Fiber* me) {
-    if (!(me->sched.attention & attention_noswitch)) [[likely]]
+    if (!(me->sched.pending & pending_noswitch)) [[likely]]
         return false;
     noswitch_refused();
     return true;

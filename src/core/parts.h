@@ -22,7 +22,7 @@ struct WorkOps {
     // Whether there is work, but no memory for a fiber that does it: the cord tries again soon.
     bool (*starved)(const Cord& cord);
     // A foreign loop has taken the thread, or has given it back.
-    void (*left_to_loop)(Cord& cord, bool left);
+    void (*suspended)(Cord& cord, bool left);
     // A fiber of the work (Kind::task_fiber) waits for a stack, perhaps for long.
     void (*waits_for_stack)(Cord& cord);
     // A fiber of the work has ended in the middle of a task, or without having run.
@@ -40,7 +40,7 @@ struct CordWork {
 // Runs fibers without a stack (src/stackless).
 struct ExecutorOps {
     // Such a fiber was the head of the run queue. The fiber to switch to; null: none, the program runs that fiber.
-    Fiber* (*turn)(Cord& cord, Fiber* fiber);
+    Fiber* (*dispatch)(Cord& cord, Fiber* fiber);
     void (*cancelled_unrun)(Cord& cord, Fiber* fiber); // cancelled before its first turn, which it still gets
     void (*leave)(Cord& cord);                         // makes the fiber that entered one the current fiber again
     void (*free_user)(Cord& cord, Fiber* fiber);       // the thread ends before the fiber: frees its user()

@@ -43,7 +43,7 @@ public:
     void pop_front() { head_ = wrap(head_ + sizeof(Fiber*)); } // it is not empty
 
     // The fiber that runs after `ahead` others; the queue holds more than that.
-    Fiber* in_turn(uint32_t ahead) const { return *at(wrapped(head_ + ahead * sizeof(Fiber*))); }
+    Fiber* nth(uint32_t ahead) const { return *at(wrapped(head_ + ahead * sizeof(Fiber*))); }
 
     // Fetches the memory that the switches after the next need. Entries beyond the tail are old ones: slots are never
     // unmapped, so reading them is harmless.
@@ -69,7 +69,7 @@ public:
         if (fibers <= capacity()) return true;
         uintptr_t now = ring_ ? bytes() * 2 : 16 * sizeof(Fiber*);
         while (now / sizeof(Fiber*) - 1 < fibers) now *= 2;
-        void* memory = aligned_take(2 * now, 2 * now);
+        void* memory = aligned_allocate(2 * now, 2 * now);
         if (!memory) return false;
         auto** ring = static_cast<Fiber**>(memory);
         uint32_t count = 0;

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// Scopes, and the fiber's timer and attention bits that follow from them.
+// Scopes, and the fiber's timer and pending bits that follow from them.
 // fuzz: switch 65 %, waiting 80 %
 #include "core/scope.h"
 
 #include "base/keep_errno.h"
 #include "base/planted.h"
 #include "core/cord.h"
-#include "core/mail.h"
+#include "core/remote_requests.h"
 #include "core/noswitch.h"
-#include "core/relay.h"
+#include "core/scheduler.h"
 #include "core/scope_open.h"
 
 #include <initializer_list>
@@ -23,7 +23,7 @@ namespace {
 int64_t scope_deadline(const Fiber* fiber) {
     int64_t deadline = never;
     each_counting_scope(fiber->scopes, [&](const Scope* s) {
-        if (!(s->stopped & attention_timeout) && s->deadline < deadline) deadline = s->deadline;
+        if (!(s->stopped & pending_timeout) && s->deadline < deadline) deadline = s->deadline;
     });
     return deadline;
 }
@@ -42,26 +42,26 @@ void wait_deadline_set(Cord& cord, Fiber* fiber, int64_t deadline) {
     timer_update(cord, fiber);
 }
 
-void attention_update(Cord& cord, Fiber* fiber) {
-    uint8_t attention = 0;
-    uint8_t unshielded = attention_cancel | attention_interrupt | attention_timeout;
+void pending_update(Cord& cord, Fiber* fiber) {
+    uint8_t pending = 0;
+    uint8_t unshielded = pending_cancel | pending_interrupt | pending_timeout;
     for (const Scope* s = fiber->scopes; s && unshielded; s = s->outer) {
-        attention |= s->stopped & unshielded;
+        pending |= s->stopped & unshielded;
         unshielded &= uint8_t(~s->shield);
     }
-    if (fiber->requests.cancelled) attention |= attention_cancel & unshielded;
-    if (PLANTED(shield_lets_cancels_through) && fiber->requests.cancelled) attention |= attention_cancel;
-    if (fiber->requests.interrupt_pending) attention |= attention_interrupt & unshielded;
-    if ((cord.no_switch.depth && fiber == cord.sched.current) || !fiber->uses_stack()) attention |= attention_noswitch;
-    fiber->sched.attention = attention;
+    if (fiber->requests.cancelled) pending |= pending_cancel & unshielded;
+    if (PLANTED(shield_lets_cancels_through) && fiber->requests.cancelled) pending |= pending_cancel;
+    if (fiber->requests.interrupt_pending) pending |= pending_interrupt & unshielded;
+    if ((cord.no_switch.depth && fiber == cord.sched.current) || !fiber->uses_stack()) pending |= pending_noswitch;
+    fiber->sched.pending = pending;
     timer_update(cord, fiber);
 }
 
 namespace {
 
 uint8_t shield_of(uint8_t flags) {
-    if (flags & FIBER_SCOPE_SHIELD) return attention_cancel | attention_interrupt | attention_timeout;
-    return flags & FIBER_SCOPE_SHIELD_CANCEL ? attention_cancel : 0;
+    if (flags & FIBER_SCOPE_SHIELD) return pending_cancel | pending_interrupt | pending_timeout;
+    return flags & FIBER_SCOPE_SHIELD_CANCEL ? pending_cancel : 0;
 }
 
 } // namespace
@@ -75,7 +75,7 @@ void scope_push(Cord& cord, Fiber* fiber, Scope* scope, int64_t deadline, uint8_
     scope->shield = shield_of(flags);
     scope->has_children = false;
     fiber->scopes = scope;
-    if (scope->shield) return attention_update(cord, fiber);
+    if (scope->shield) return pending_update(cord, fiber);
     if (deadline < fiber->timeout.timer.deadline)
         cord.timers.set(&fiber->timeout.timer, deadline); // nothing else has changed
 }
@@ -93,9 +93,9 @@ void unlink_innermost(Cord& cord, Fiber* fiber, Scope* scope) {
 
 void scope_pop(Cord& cord, Fiber* fiber) {
     Scope* scope = fiber->scopes;
-    if (scope->has_children) children_forget(cord, scope);
+    if (scope->has_children) children_discard(cord, scope);
     unlink_innermost(cord, fiber, scope);
-    attention_update(cord, fiber);
+    pending_update(cord, fiber);
 }
 
 void scope_pop_plain(Cord& cord, Fiber* fiber) {
@@ -107,29 +107,29 @@ void scope_pop_plain(Cord& cord, Fiber* fiber) {
 
 void scope_move_deadline(Cord& cord, Scope* scope, int64_t deadline, bool ahead) {
     scope->deadline = deadline;
-    if (ahead) scope->stopped &= uint8_t(~attention_timeout);
-    attention_update(cord, scope->fiber.load(std::memory_order_relaxed));
+    if (ahead) scope->stopped &= uint8_t(~pending_timeout);
+    pending_update(cord, scope->fiber.load(std::memory_order_relaxed));
 }
 
 int scope_close(Cord& cord, Fiber* fiber, int64_t* failure) {
     Scope* scope = fiber->scopes;
     *failure = 0;
     if (scope->has_children) [[unlikely]] {
-        if (int error = children_await(cord, scope, !(fiber->sched.attention & attention_noswitch))) return error;
+        if (int error = children_await(cord, scope, !(fiber->sched.pending & pending_noswitch))) return error;
         *failure = scope->children.failure;
     }
     uint8_t stopped = scope->stopped;
     scope_pop(cord, fiber);
-    return stopped & attention_cancel ? -ECANCELED : stopped ? -ETIMEDOUT : 0;
+    return stopped & pending_cancel ? -ECANCELED : stopped ? -ETIMEDOUT : 0;
 }
 
 int scope_next(Cord& cord, Scope* scope, uint64_t* child, int64_t* result) {
     Fiber* me = cord.sched.current;
-    if (me->sched.attention) return attend(cord, me);
-    int told = children_take(cord, scope, child, result);
-    if (told == -EAGAIN) return children_next(cord, scope, child, result);
-    if (told > 0) turn_taken(cord);
-    return told;
+    if (me->sched.pending) return check_pending(cord, me);
+    int taken = children_take(cord, scope, child, result);
+    if (taken == -EAGAIN) return children_next(cord, scope, child, result);
+    if (taken > 0) charge_and_poll(cord);
+    return taken;
 }
 
 void scopes_end(Cord& cord, Fiber* fiber) {
@@ -147,11 +147,11 @@ void scopes_end(Cord& cord, Fiber* fiber) {
 }
 
 void scope_cancel(Cord& cord, Fiber* fiber, Scope* scope, void* reason) {
-    if (scope->stopped & attention_cancel) return;
-    scope->stopped |= attention_cancel;
+    if (scope->stopped & pending_cancel) return;
+    scope->stopped |= pending_cancel;
     scope->reason = reason;
-    attention_update(cord, fiber);
-    if (fiber->sched.attention & attention_cancel) stop(cord, fiber, -ECANCELED);
+    pending_update(cord, fiber);
+    if (fiber->sched.pending & pending_cancel) stop(cord, fiber, -ECANCELED);
     scopes_stop_children(cord, fiber);
 }
 
@@ -191,15 +191,15 @@ bool scope_is_of(const Scope* scope, const Fiber* fiber) {
 }
 
 bool scope_stopped(const Fiber* fiber, const Scope* scope, void** reason) {
-    uint8_t unshielded = attention_cancel | attention_timeout;
+    uint8_t unshielded = pending_cancel | pending_timeout;
     *reason = nullptr;
     for (const Scope* s = scope; s; s = s->outer) {
         uint8_t stopped = s->stopped & unshielded;
-        if (stopped & attention_cancel) *reason = s->reason;
+        if (stopped & pending_cancel) *reason = s->reason;
         if (stopped) return true;
         unshielded &= uint8_t(~s->shield);
     }
-    if (!fiber->requests.cancelled || !(unshielded & attention_cancel)) return false;
+    if (!fiber->requests.cancelled || !(unshielded & pending_cancel)) return false;
     *reason = reason_of(const_cast<Fiber*>(fiber));
     return true;
 }
@@ -215,14 +215,14 @@ void stop_children_of(Cord& cord, Scope* from, const Scope* end, void* reason) {
 } // namespace
 
 void scopes_stop_children(Cord& cord, Fiber* fiber) {
-    for (uint8_t kind : {attention_cancel, attention_timeout}) {
+    for (uint8_t kind : {pending_cancel, pending_timeout}) {
         Scope* from = fiber->scopes; // the innermost scope that no shield so far covers against this kind
         for (Scope* s = from; s; s = s->outer) {
-            void* reason = s->stopped & attention_cancel ? s->reason : nullptr;
+            void* reason = s->stopped & pending_cancel ? s->reason : nullptr;
             if (s->stopped & kind) stop_children_of(cord, from, s->outer, reason);
             if ((s->stopped | s->shield) & kind) from = s->outer;
         }
-        if (kind == attention_cancel && fiber->requests.cancelled)
+        if (kind == pending_cancel && fiber->requests.cancelled)
             stop_children_of(cord, from, nullptr, reason_of(fiber));
     }
 }
@@ -232,7 +232,7 @@ namespace {
 // Whether closing the scopes up to this one would wait, and the fiber may not. The caller asks before it closes the
 // first scope. Another cord may still add a child meanwhile.
 bool may_not_wait(const Fiber* me, const Scope* scope) {
-    if (!(me->sched.attention & attention_noswitch)) return false;
+    if (!(me->sched.pending & pending_noswitch)) return false;
     for (Scope* s = me->scopes;; s = s->outer) {
         if (s->has_children && children_left(s)) return noswitch_refuses(me);
         if (s == scope) return false;
@@ -248,7 +248,7 @@ int scope_take_slowly(Cord& cord, Scope** out) {
 
 int scopes_close(Cord& cord, Scope* scope, int64_t* failure) {
     Fiber* me = cord.sched.current;
-    if (me->sched.attention && may_not_wait(me, scope)) return -EPERM;
+    if (me->sched.pending && may_not_wait(me, scope)) return -EPERM;
     for (;;) {
         bool last = me->scopes == scope;
         int64_t value;

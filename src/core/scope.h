@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 // Scopes: nested deadlines, cancels, shields and children around the calls of a fiber. The fiber's one timer is set to
-// the earliest deadline that counts; the fiber's attention bits tell its next call whether a scope has ended. The calls
+// the earliest deadline that counts; the fiber's pending bits tell its next call whether a scope has ended. The calls
 // of api/scope.cc come here. The children are in children.h.
 #pragma once
 
@@ -19,10 +19,10 @@ struct Fiber;
 
 struct Scope {
     Scope* outer;
-    std::atomic<Fiber*> fiber; // the fiber that opened it. Other threads compare it, or send mail to its slot
+    std::atomic<Fiber*> fiber; // the fiber that opened it. Other threads compare it, or send requests to its slot
     int64_t deadline;
-    uint8_t stopped;   // Attention bits for the calls inside: its deadline was seen to pass, it was cancelled
-    uint8_t shield;    // Attention bits of the reasons from outer scopes that are held back
+    uint8_t stopped;   // Pending bits for the calls inside: its deadline was seen to pass, it was cancelled
+    uint8_t shield;    // Pending bits of the reasons from outer scopes that are held back
     bool record_only;  // on the stack, not in a slot
     bool has_children; // it has or has had some: `children` is in use. Only its own cord reads this
     uint8_t flags;     // FIBER_SCOPE_*
@@ -82,8 +82,8 @@ bool scope_stopped(const Fiber* fiber, const Scope* scope, void** reason);
 // Cancels the children of each scope that is stopped, after the fiber or one of its scopes was stopped.
 void scopes_stop_children(Cord& cord, Fiber* fiber);
 
-// Sets the fiber's attention bits and its timer, after a change to the fiber's scopes or requests.
-void attention_update(Cord& cord, Fiber* fiber);
+// Sets the fiber's pending bits and its timer, after a change to the fiber's scopes or requests.
+void pending_update(Cord& cord, Fiber* fiber);
 
 // Calls visit(scope) for each scope whose deadline counts. A scope outside a shield that holds deadlines back does not
 // count, unless it or a scope between it and the shield has had children: the shield does not cover these children.
@@ -93,7 +93,7 @@ void each_counting_scope(Scope* innermost, Visit visit) {
     for (Scope* s = innermost; s; s = s->outer) {
         if (s->has_children) counts = true;
         if (counts) visit(s);
-        if (s->shield & attention_timeout) counts = false;
+        if (s->shield & pending_timeout) counts = false;
     }
 }
 

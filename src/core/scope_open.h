@@ -3,7 +3,7 @@
 #pragma once
 
 #include "core/cord.h"
-#include "core/relay.h"
+#include "core/scheduler.h"
 #include "core/scope.h"
 
 namespace fiberrt {

@@ -7,7 +7,7 @@
 #include "base/linux_numbers.h"
 #include "core/cord.h"
 #include "core/hooks.h"
-#include "core/relay.h"
+#include "core/scheduler.h"
 
 #include <limits.h>
 #include <linux/futex.h>
@@ -23,7 +23,7 @@ namespace {
 void wake_thread(SharedWait* wait) {
     KeepErrno keep;
     uint32_t* word = reinterpret_cast<uint32_t*>(&wait->answered);
-    hooks::given(word);
+    hooks::tsan_release(word);
     // Release: the thread sees the result. From here on the wait may be gone, and the word with it. Then the call below
     // wakes no thread, or is one of the wakes without a reason that futexes are allowed.
     wait->answered.store(1, std::memory_order_release);
@@ -57,19 +57,19 @@ void shared_wait_complete_slowly(SharedWait* wait) {
     }
 }
 
-int64_t shared_wait_park_thread(SharedWait& wait, int64_t deadline, bool (*leave)(SharedWait& wait)) {
+int64_t shared_wait_park_thread(SharedWait& wait, int64_t deadline, bool (*withdraw)(SharedWait& wait)) {
     KeepErrno keep;
     uint32_t* word = reinterpret_cast<uint32_t*>(&wait.answered);
     timespec at = {deadline / 1'000'000'000, deadline % 1'000'000'000};
-    if (deadline == never && __libc_single_threaded && leave(wait)) return -EDEADLK; // no other thread can end it
-    while (!wait.answered.load(std::memory_order_acquire)) {                         // pairs with wake_thread
+    if (deadline == never && __libc_single_threaded && withdraw(wait)) return -EDEADLK; // no other thread can end it
+    while (!wait.answered.load(std::memory_order_acquire)) {                            // pairs with wake_thread
         syscall(SYS_futex, word, FUTEX_WAIT_BITSET | FUTEX_PRIVATE_FLAG, 0, deadline == never ? nullptr : &at, nullptr,
                 futex_any);
         if (deadline == never || clock_now() < deadline) continue;
-        if (!wait.answered.load(std::memory_order_acquire) && leave(wait)) return -ETIMEDOUT;
+        if (!wait.answered.load(std::memory_order_acquire) && withdraw(wait)) return -ETIMEDOUT;
         deadline = never; // another thread has taken it to complete it, and is about to set `answered`
     }
-    hooks::taken(word);
+    hooks::tsan_acquire(word);
     return wait.result;
 }
 
@@ -84,15 +84,15 @@ void shared_wait_stopped(SharedWait& wait, int reason) {
     wake(*wait.home, &wait, reason);
 }
 
-void shared_waits_unwanted(Cord& cord) {
-    while (SharedWait* wait = cord.shared.woken.pop_front()) wait->unwanted(wait);
+void shared_waits_orphaned(Cord& cord) {
+    while (SharedWait* wait = cord.shared.woken.pop_front()) wait->on_orphaned(wait);
 }
 
 void shared_wait_drop(Cord& cord) { cord.shared.count--; }
 
 void end_wait_complete(EndWait* wait, int64_t result) {
     wait->result = result;
-    SharedWait* whole = wait->stands_for;
+    SharedWait* whole = wait->select_wait;
     if (whole) whole->result = 0;
     shared_wait_complete(whole ? whole : wait);
 }

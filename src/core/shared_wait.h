@@ -8,7 +8,7 @@
 // A thread without a cord can wait in the same way: it sleeps on a word of the wait.
 //
 // A completed wait may have been given a lock, a permit or an item. If its fiber never runs again, because the thread
-// ends first, `unwanted` passes that on.
+// ends first, `on_orphaned` passes that on.
 #pragma once
 
 #include "base/list.h"
@@ -25,7 +25,7 @@ struct SharedWait : Link, Wait, Message {
     Cord* home = nullptr; // the waiter's cord; null: a thread without a cord waits
     // Passes on the lock, permit or item that the wait was given. Not null: the completed wait is in its cord's list of
     // woken waits until its fiber continues. Null: the wait is given nothing.
-    void (*unwanted)(SharedWait* wait) = nullptr;
+    void (*on_orphaned)(SharedWait* wait) = nullptr;
     // 1 once the result is stored, if no message brings it: a thread without a cord sleeps on this word, and a fiber
     // whose own thread completes the wait before it parks reads it.
     std::atomic<uint32_t> answered{0};
@@ -35,15 +35,15 @@ struct SharedWait : Link, Wait, Message {
 struct EndWait : SharedWait {
     SpinLock* lock = nullptr; // guards the list
     ShortList<EndWait>* list = nullptr;
-    uint64_t whom = 0;       // handle of the fiber or cord; fiber_dump prints it
+    uint64_t target = 0;     // handle of the fiber or cord; fiber_dump prints it
     uint32_t generation = 0; // of the fiber: the list belongs to its slot, and outlives it
     void* value = nullptr;   // a second result: the value that the fiber or cord returned
     bool unrun = false;      // the fiber has ended without having run
-    bool takes = true;       // the wait joins; false: it leaves the fiber to be joined
+    bool joins = true;       // the wait joins; false: it leaves the fiber to be joined
     // If not null, this is a case of a select, and this points to the select's wait. That one is completed in place of
-    // this one, if wins(this), called under the list's lock, returns true.
-    SharedWait* stands_for = nullptr;
-    bool (*wins)(EndWait* wait) = nullptr;
+    // this one, if claim(this), called under the list's lock, returns true.
+    SharedWait* select_wait = nullptr;
+    bool (*claim)(EndWait* wait) = nullptr;
 };
 
 // Prepares a wait for a list; the caller then adds it under that list's lock.
@@ -52,16 +52,16 @@ void end_wait_prepare(Cord& cord, EndWait& wait, SpinLock& lock, ShortList<EndWa
 // Ends a wait early. The wait's own `stop` calls this once it has taken the wait out of the list.
 void shared_wait_stopped(SharedWait& wait, int reason);
 
-// The slow parts of core/relay.h's shared_wait_prepare, shared_wait_complete and shared_wait_park.
+// The slow parts of core/scheduler.h's shared_wait_prepare, shared_wait_complete and shared_wait_park.
 void shared_wait_come_home(Cord& cord, Message* message);
 void shared_wait_complete_slowly(SharedWait* wait);
-int64_t shared_wait_park_thread(SharedWait& wait, int64_t deadline, bool (*leave)(SharedWait& wait));
+int64_t shared_wait_park_thread(SharedWait& wait, int64_t deadline, bool (*withdraw)(SharedWait& wait));
 
 // Stores the result and completes the wait, or the wait that it stands for: see shared_wait_complete.
 void end_wait_complete(EndWait* wait, int64_t result);
 
-// Calls `unwanted` for all waits whose fibers will not run, when the cord's thread ends.
-void shared_waits_unwanted(Cord& cord);
+// Calls `on_orphaned` for all waits whose fibers will not run, when the cord's thread ends.
+void shared_waits_orphaned(Cord& cord);
 
 // Drops a prepared wait that was not put into its list, or that its own fiber has taken out again.
 void shared_wait_drop(Cord& cord);
@@ -78,7 +78,7 @@ EndWait* end_waits_take(ShortList<EndWait>& list, Pick pick) {
             stay.push_back(wait);
             continue;
         }
-        if (wait->wins && !wait->wins(wait)) continue;
+        if (wait->claim && !wait->claim(wait)) continue;
         Message* message = wait;
         message->next = nullptr;
         if (last) {

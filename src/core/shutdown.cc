@@ -4,7 +4,7 @@
 
 #include "core/attr.h"
 #include "core/cancel.h"
-#include "core/mail.h"
+#include "core/remote_requests.h"
 
 namespace fiberrt {
 
@@ -25,7 +25,7 @@ class ShuttingDown {
 public:
     explicit ShuttingDown(Cord& cord) : cord_(cord) { cord.shutdown.under_way++; }
     ~ShuttingDown() {
-        if (--cord_.shutdown.under_way == 0) quieter(cord_);
+        if (--cord_.shutdown.under_way == 0) wake_quiet_waits(cord_);
     }
     ShuttingDown(const ShuttingDown&) = delete;
     ShuttingDown& operator=(const ShuttingDown&) = delete;
@@ -49,8 +49,8 @@ int cord_shutdown(Cord& cord, int64_t grace, int64_t deadline) {
     cord.closing = true;
     ShuttingDown this_one(cord);
     int error = wait_until_quiet(cord, grace, stoppable, [&] { return live() == 0; });
-    auto ended_early = [&] { return error && (error != -ETIMEDOUT || me->sched.attention); };
-    if (ended_early()) return error == -ETIMEDOUT ? attend(cord, cord.sched.current) : error;
+    auto ended_early = [&] { return error && (error != -ETIMEDOUT || me->sched.pending); };
+    if (ended_early()) return error == -ETIMEDOUT ? check_pending(cord, cord.sched.current) : error;
     if (left() == 0) return 0;
     fibers.each([&](Fiber* fiber) {
         if (fiber->cord.load(std::memory_order_relaxed) != &cord || fiber == me || is_internal(fiber->life.kind))
@@ -61,7 +61,7 @@ int cord_shutdown(Cord& cord, int64_t grace, int64_t deadline) {
         cancel(cord, fiber);
     });
     error = wait_until_quiet(cord, deadline, stoppable, [&] { return left() == 0; });
-    if (ended_early()) return error == -ETIMEDOUT ? attend(cord, cord.sched.current) : error;
+    if (ended_early()) return error == -ETIMEDOUT ? check_pending(cord, cord.sched.current) : error;
     return int(left());
 }
 

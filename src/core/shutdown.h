@@ -4,7 +4,7 @@
 
 #include "core/cord.h"
 #include "core/life.h"
-#include "core/relay.h"
+#include "core/scheduler.h"
 
 #include <errno.h>
 #include <stdint.h>

@@ -33,7 +33,7 @@ int64_t sleep_until(Cord& cord, int64_t deadline) {
 } // namespace
 
 int sleep_for(Cord& cord, int64_t ns) {
-    if (ns == 0) return poll_and_take_turns(cord, cord.sched.current);
+    if (ns == 0) return poll_and_reschedule(cord, cord.sched.current);
     return int(sleep_until(cord, deadline_after(cord, ns)));
 }
 
@@ -41,7 +41,7 @@ int64_t sleep_until_tick(Cord& cord, int64_t* tick_ns, int64_t period_ns) {
     int64_t now = clock_now();
     if (*tick_ns == 0) *tick_ns = now;
     Tick tick = next_tick(*tick_ns, period_ns, now);
-    if (tick.due != never) cord.pace.promise(tick.due, tick.due - now);
+    if (tick.due != never) cord.coalescing.note_deadline(tick.due, tick.due - now);
     if (int64_t error = sleep_until(cord, tick.due)) return error;
     *tick_ns = tick.due;
     return tick.missed;

@@ -2,7 +2,7 @@
 // Sleeps, for a time or until the next tick of a series.
 #pragma once
 
-#include "core/relay.h"
+#include "core/scheduler.h"
 
 namespace fiberrt {
 

@@ -120,8 +120,8 @@ public:
     }
 
     // Around a fork: no cord takes slots from the table or gives any back between these two.
-    void hold() { pthread_mutex_lock(&mutex_); }
-    void let_go() { pthread_mutex_unlock(&mutex_); }
+    void lock() { pthread_mutex_lock(&mutex_); }
+    void unlock() { pthread_mutex_unlock(&mutex_); }
 
     // In the child of a fork: frees every slot for which keep() does not hold. The free lists of cords must be emptied,
     // as their slots are in the table's list now.

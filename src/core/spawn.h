@@ -34,7 +34,7 @@ int start_elsewhere(Fiber* fiber, fiber_t handle);
     Fiber* fiber;
     // Polls first: a poll may stop the caller, and wake or end the fiber, so both are checked after it.
     poll_if_due(cord);
-    if (me->sched.attention) return attend(cord, me);
+    if (me->sched.pending) return check_pending(cord, me);
     if (int error = own_fiber(handle, &fiber)) return error;
     if (fiber->sched.state == State::dead) return -ESRCH;
     if (fiber->sched.state != State::created) return -EBUSY;

@@ -6,7 +6,7 @@
 #include "base/keep_errno.h"
 #include "core/handles.h"
 #include "core/life.h"
-#include "core/mail.h"
+#include "core/remote_requests.h"
 
 namespace fiberrt {
 
@@ -54,10 +54,10 @@ void hand_over(const Place& place, Fiber* fiber, bool stopped, void* reason) {
         }
         return;
     }
-    if (stopped) cancel_elsewhere(fiber, id_generation(fibers.id_of(fiber)), reason); // in the mail sent next
+    if (stopped) cancel_elsewhere(fiber, id_generation(fibers.id_of(fiber)), reason); // in the message sent next
     if (send_new(*place.cord, fiber, true) == 0) return;
     own_arg_free(*place.here, fiber);
-    EndWait* joiners = joiners_in_mail(fiber);
+    EndWait* joiners = take_remote_joiners(fiber);
     fiber_create_undo(fiber);
     end_waits_complete(joiners, nullptr, stopped ? -ECANCELED : -EOWNERDEAD);
 }

@@ -23,7 +23,7 @@ int transfer(Cord& cord, fiber_t handle, void* value) {
     Fiber* to;
     // Polls first: a poll may wake the target and stop the caller, so both are checked after it.
     poll_if_due(cord);
-    if (me->sched.attention) return attend(cord, me);
+    if (me->sched.pending) return check_pending(cord, me);
     if (int error = own_fiber(handle, &to)) return error;
     if (int error = refuse_transfer(to)) return error;
     if (to->sched.state == State::created) {

@@ -38,7 +38,7 @@ struct Fiber;
     X(select, "waits for one of several")                       \
     X(pool, "waits for a pool")                                 \
     X(offload, "waits for a function that it has offloaded")    \
-    X(turns, "waits for hosted fibers to run")                  \
+    X(hosted, "waits for hosted fibers to run")                 \
     X(exchange, "waits for hosted fibers to take")              \
     X(call, "waits for a fiber that acts for it")
 
@@ -76,7 +76,7 @@ struct Wait {
     int64_t result = 0;
 };
 
-// park(cord, wait, deadline), which waits, is in core/relay.h.
+// park(cord, wait, deadline), which waits, is in core/scheduler.h.
 
 // Ends a wait of a fiber of the calling cord.
 void wake(Wait* wait, int64_t result);

@@ -17,9 +17,9 @@ int yield_timeout(Cord& cord, Fiber* me, int64_t timeout_ns) {
     if (me->sched.permit) return yield(cord, me);
     if (timeout_ns == 0) {
         poll_now(cord);
-        if (me->sched.attention) return attend(cord, me);
-        take_turns(cord, me);
-        if (!me->sched.permit) return me->sched.attention ? attend(cord, me) : -ETIMEDOUT;
+        if (me->sched.pending) return check_pending(cord, me);
+        reschedule(cord, me);
+        if (!me->sched.permit) return me->sched.pending ? check_pending(cord, me) : -ETIMEDOUT;
         me->sched.permit = false;
         return 0;
     }
@@ -27,15 +27,15 @@ int yield_timeout(Cord& cord, Fiber* me, int64_t timeout_ns) {
     return yield(cord, me);
 }
 
-int poll_and_take_turns(Cord& cord, Fiber* me) {
+int poll_and_reschedule(Cord& cord, Fiber* me) {
     poll_now(cord);
-    if (me->sched.attention) return attend(cord, me);
-    return take_turns(cord, me);
+    if (me->sched.pending) return check_pending(cord, me);
+    return reschedule(cord, me);
 }
 
 int reschedule_if_due(Cord& cord, Fiber* me) {
     if (environment ? !environment->slice_over() : clock_now() - cord.poll.last_ns < time_slice_ns) return 0;
-    return poll_and_take_turns(cord, me);
+    return poll_and_reschedule(cord, me);
 }
 
 } // namespace fiberrt

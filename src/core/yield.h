@@ -4,7 +4,7 @@
 // fuzz: switch 95 %
 #pragma once
 
-#include "core/relay.h"
+#include "core/scheduler.h"
 
 namespace fiberrt {
 
@@ -27,7 +27,7 @@ inline int yield(Cord& cord, Fiber* me) {
 int yield_timeout(Cord& cord, Fiber* me, int64_t timeout_ns);
 
 // Polls, and queues the fiber behind all fibers that are runnable then.
-int poll_and_take_turns(Cord& cord, Fiber* me);
+int poll_and_reschedule(Cord& cord, Fiber* me);
 
 // Polls and reschedules if the fiber has had the thread for longer than a time slice.
 int reschedule_if_due(Cord& cord, Fiber* me);

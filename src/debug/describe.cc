@@ -40,7 +40,7 @@ int state_of(Fiber* fiber, fiber_t handle) {
 
 int name_of(Fiber* fiber, fiber_t handle, char (&name)[FIBER_NAME_MAX]) {
     {
-        Locked locked(fiber->mail.lock);
+        Locked locked(fiber->remote.lock);
         memcpy(name, fiber->name, sizeof name);
     }
     name[sizeof name - 1] = '\0';
@@ -48,7 +48,7 @@ int name_of(Fiber* fiber, fiber_t handle, char (&name)[FIBER_NAME_MAX]) {
 }
 
 void set_name(Fiber* fiber, const char* name) {
-    Locked locked(fiber->mail.lock);
+    Locked locked(fiber->remote.lock);
     copy_name(fiber->name, sizeof fiber->name, name);
 }
 

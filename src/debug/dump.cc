@@ -2,7 +2,7 @@
 // Collects and prints the dump.
 //
 // The dump may read every member of the calling thread's cord and its fibers. The fibers of other cords run on
-// meanwhile: of these it reads only members that are Relaxed, atomic, or protected by the mail's lock. It drops a
+// meanwhile: of these it reads only members that are Relaxed, atomic, or protected by remote.lock. It drops a
 // fiber's line if the fiber ends before the line is complete.
 #include "debug/dump.h"
 
@@ -56,7 +56,7 @@ void put_wait(Report& r, const Wait* wait) { // coverage: names
     switch (wait->what) {
     case WaitFor::fiber: r.id(fibers.id_of(static_cast<const JoinWait*>(wait)->target)); break;
     case WaitFor::foreign_fiber:
-    case WaitFor::cord: r.id(static_cast<const EndWait*>(wait)->whom); break;
+    case WaitFor::cord: r.id(static_cast<const EndWait*>(wait)->target); break;
     case WaitFor::op: put_op(r, *static_cast<const Op*>(wait)); break;
     case WaitFor::primitive: r.put(static_cast<const SyncWait*>(wait)->waiters->kind->text); break;
     default: break; // the text is complete
@@ -73,15 +73,15 @@ void put_state(Report& r, const Fiber* fiber, bool own) {
 void put_scopes(Report& r, const Fiber* fiber, int64_t now) {
     for (Scope* s = fiber->scopes; s; s = s->outer) {
         r.put("; scope");
-        if (s->stopped & attention_timeout) {
+        if (s->stopped & pending_timeout) {
             r.put(" whose deadline has fired");
         } else if (s->deadline == never) {
             r.put(" without a deadline");
         } else {
             put_left(r, ", ", s->deadline, now);
         }
-        if (s->stopped & attention_cancel) r.put(", cancelled");
-        if (s->shield) r.put(s->shield == attention_cancel ? ", shielded against cancels" : ", shielded");
+        if (s->stopped & pending_cancel) r.put(", cancelled");
+        if (s->shield) r.put(s->shield == pending_cancel ? ", shielded against cancels" : ", shielded");
         if (s->has_children && children_left(s)) r.put(", with children");
     }
 }
@@ -115,7 +115,7 @@ void put_fiber(Report& r, Fiber* fiber, int64_t now) {
     r.id(handle.id);
     char name[FIBER_NAME_MAX];
     {
-        Locked locked(fiber->mail.lock);
+        Locked locked(fiber->remote.lock);
         memcpy(name, fiber->name, sizeof name);
     }
     name[sizeof name - 1] = '\0';

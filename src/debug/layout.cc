@@ -40,10 +40,10 @@ constexpr int64_t before_wait = sizeof(Link);
     X(fiber_kind, offsetof(Fiber, life.kind))                  \
     X(fiber_stack_low, offsetof(Fiber, stack_low))             \
     X(fiber_cancelled, offsetof(Fiber, requests.cancelled))    \
-    X(fiber_along, offsetof(Fiber, extras.flags))              \
+    X(fiber_flags, offsetof(Fiber, extras.flags))              \
     X(fiber_name, offsetof(Fiber, name))                       \
     X(fiber_name_size, FIBER_NAME_MAX)                         \
-    X(along_host, fiberrt::flag_host)                          \
+    X(flag_entered, fiberrt::flag_entered)                     \
     X(no_stack, StackPool::no_stack)                           \
     X(least_stack_bits, StackPool::least_bits)                 \
     X(stack_class_mask, StackPool::class_mask)                 \
@@ -58,15 +58,15 @@ constexpr int64_t before_wait = sizeof(Link);
     X(cord_generation, offsetof(Cord, generation))             \
     X(cord_current, offsetof(Cord, sched.current))             \
     X(cord_main, offsetof(Cord, main_flow.fiber))              \
-    X(cord_host, offsetof(Cord, executor.entered_by))          \
-    X(cord_carrier, offsetof(Cord, executor.carrier))          \
+    X(cord_entered_by, offsetof(Cord, executor.entered_by))    \
+    X(cord_executor, offsetof(Cord, executor.fiber))           \
     X(cord_thread, offsetof(Cord, thread))                     \
     X(cord_ended, offsetof(Cord, ended))                       \
     X(cord_name, offsetof(Cord, name))                         \
     X(cord_name_size, cord_name_max)                           \
     X(wait_what, offsetof(Wait, what))                         \
     X(wait_fiber, offsetof(JoinWait, target) - before_wait)    \
-    X(wait_end, offsetof(EndWait, whom) - before_wait)         \
+    X(wait_end, offsetof(EndWait, target) - before_wait)       \
     X(wait_waiters, offsetof(SyncWait, waiters) - before_wait) \
     X(waiter_kind, offsetof(Waiter, kind))                     \
     X(kind_text, offsetof(WaiterKind, text))                   \

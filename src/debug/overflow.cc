@@ -46,7 +46,7 @@ bool has_overflowed(const Fiber* fiber, uintptr_t address, uintptr_t sp) {
 }
 
 // Whether code on this fiber's stack has run into its guard. The fiber need not be the current one: during a switch, in
-// a hook, or as the carrier of hosted fibers.
+// a hook, or as the executor of hosted fibers.
 bool is_in_guard(const Fiber* fiber, uintptr_t address, uintptr_t sp) {
     auto low = reinterpret_cast<uintptr_t>(static_cast<char*>(fiber->stack_low));
     size_t guard = StackPool::guard_size(fiber->stack_class);
@@ -104,7 +104,7 @@ void on_fault(int signal, siginfo_t* info, void* context) {
 
 int overflow_reports(bool on) {
     KeepErrno keep;
-    MutexHeld held(mutex);
+    MutexGuard guard(mutex);
     bool was = handler.in_use();
     int error = 0;
     if (on) {
@@ -117,7 +117,7 @@ int overflow_reports(bool on) {
     return error;
 }
 
-void overflow_hold() { pthread_mutex_lock(&mutex); }
-void overflow_let_go() { pthread_mutex_unlock(&mutex); }
+void overflow_lock() { pthread_mutex_lock(&mutex); }
+void overflow_unlock() { pthread_mutex_unlock(&mutex); }
 
 } // namespace fiberrt

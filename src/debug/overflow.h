@@ -10,7 +10,7 @@ namespace fiberrt {
 int overflow_reports(bool on);
 
 // For fork: between hold and let_go, no thread installs or removes the handler.
-void overflow_hold();
-void overflow_let_go();
+void overflow_lock();
+void overflow_unlock();
 
 } // namespace fiberrt

@@ -88,9 +88,9 @@ FIBERRT_UNSANITIZED Watched look_at(const Cord& cord) {
 // Whether the fiber runs. The watchdog found it by a plain pointer, so it may not see yet how the slot was made. A
 // thread that makes slots holds their mutex, so taking that mutex makes it visible.
 bool runs(const Cord& cord, const Fiber* fiber) {
-    if (!fiber || cord.inbox.is_parked()) return false;
-    fibers.hold();
-    fibers.let_go();
+    if (!fiber || cord.inbox.is_asleep()) return false;
+    fibers.lock();
+    fibers.unlock();
     return fiber->sched.state == State::running;
 }
 
@@ -106,9 +106,9 @@ void on_signal(int, siginfo_t*, void*) {
     uint32_t expected = asked;
     if (!cord || asked_cord.load(std::memory_order_acquire) != cord) return;
     if (!answer.compare_exchange_strong(expected, taking, std::memory_order_acq_rel)) return;
-    hooks::taken(&answer);
+    hooks::tsan_acquire(&answer);
     frame_count = same(asked_about, look_at(*cord)) ? backtrace(frames, frames_most) : 0;
-    hooks::given(&answer);
+    hooks::tsan_release(&answer);
     answer.store(taken, std::memory_order_release);
     ring(answer);
 }
@@ -117,7 +117,7 @@ void on_signal(int, siginfo_t*, void*) {
 // which is 0 if the fiber has given way meanwhile.
 bool ask(Cord& cord, int signal) {
     asked_about = cord.watched;
-    hooks::given(&answer);
+    hooks::tsan_release(&answer);
     asked_cord.store(&cord, std::memory_order_release);
     answer.store(asked, std::memory_order_release);
     int64_t until = clock_now() + answer_most_ns;
@@ -136,7 +136,7 @@ bool ask(Cord& cord, int signal) {
     }
     answer.store(nobody_asked, std::memory_order_relaxed);
     asked_cord.store(nullptr, std::memory_order_relaxed);
-    hooks::taken(&answer);
+    hooks::tsan_acquire(&answer);
     return now == taken;
 }
 
@@ -171,7 +171,7 @@ void tell(const fiber_watchdog_t& what, Cord& cord, uint32_t generation, int64_t
     overrun.cord.id = make_id(Tag::cord, cord.index, generation);
     overrun.running_ns = now - found.since;
     {
-        Locked locked(fiber->mail.lock);
+        Locked locked(fiber->remote.lock);
         memcpy(overrun.fiber_name, fiber->name, sizeof overrun.fiber_name);
     }
     {
@@ -212,8 +212,8 @@ void watch(const fiber_watchdog_t& what, uint32_t this_run, Cord& cord) {
     now.since = clock_now();
     if (before.run != this_run || before.cord_generation != generation || !same(before, now)) {
         before = now;
-    } else if (!before.told && now.since - before.since >= what.limit_ns) {
-        before.told = true;
+    } else if (!before.reported && now.since - before.since >= what.limit_ns) {
+        before.reported = true;
         tell(what, cord, generation, now.since);
     }
 }
@@ -276,7 +276,7 @@ int watchdog_start(const fiber_watchdog_t& what) {
     if (environment) return -ENOTSUP;
     void* caller;
     if (what.signal) backtrace(&caller, 1); // the first call loads the unwinder, which takes locks of the loader
-    MutexHeld held(mutex);
+    MutexGuard guard(mutex);
     if (life != Life::none) return -EBUSY;
     int error = begin_signal(what.signal);
     if (error) return error;
@@ -294,7 +294,7 @@ int watchdog_start(const fiber_watchdog_t& what) {
 int watchdog_stop() {
     KeepErrno keep;
     {
-        MutexHeld held(mutex);
+        MutexGuard guard(mutex);
         if (life == Life::none) return -ESRCH;
         if (pthread_equal(thread, pthread_self())) return -EDEADLK;
         if (life == Life::stopping) return -EBUSY;
@@ -306,13 +306,13 @@ int watchdog_stop() {
     pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancellable);
     pthread_join(thread, nullptr); // without the mutex: its report may fork
     pthread_setcancelstate(cancellable, nullptr);
-    MutexHeld held(mutex);
+    MutexGuard guard(mutex);
     life = Life::none;
     return end_signal();
 }
 
-void watchdog_hold() { pthread_mutex_lock(&mutex); }
-void watchdog_let_go() { pthread_mutex_unlock(&mutex); }
+void watchdog_lock() { pthread_mutex_lock(&mutex); }
+void watchdog_unlock() { pthread_mutex_unlock(&mutex); }
 
 void watchdog_forked() {
     life = Life::none;

@@ -17,8 +17,8 @@ int watchdog_stop();
 
 // For fork: between hold and let_go, no thread starts or stops the watchdog. watchdog_forked is for the child, which
 // has no watchdog.
-void watchdog_hold();
-void watchdog_let_go();
+void watchdog_lock();
+void watchdog_unlock();
 void watchdog_forked();
 
 } // namespace fiberrt

@@ -6,7 +6,7 @@
 #include "base/keep_errno.h"
 #include "core/cancel.h"
 #include "core/cord.h"
-#include "core/relay.h"
+#include "core/scheduler.h"
 #include "core/backend.h"
 #include "io/io.h"
 
@@ -40,15 +40,15 @@ int watch(int epoll, int fd) {
 }
 
 bool go_to_loop(Cord& cord) {
-    if (!park(cord)) return false;
-    int64_t until = cord.io->backend->leave(cord.io->state);
+    if (!mark_asleep(cord)) return false;
+    int64_t until = cord.io->backend->suspend(cord.io->state);
     if (until == other_fd) cord.loop.stale = true;
     if (cord.loop.stale) { // stays set until the epoll watches the new descriptor
         cord.loop.stale = watch(cord.loop.fd, cord.io->backend->fd(cord.io->state)) < 0;
         until = 0;
     }
     if (until == 0 || !cord.sched.queue.empty()) {
-        unpark(cord);
+        mark_awake(cord);
         return false;
     }
     int64_t idle = idle_until(cord);
@@ -59,23 +59,23 @@ bool go_to_loop(Cord& cord) {
 }
 
 // Returns the thread to the loop. False: not yet, there is a message or a runnable fiber.
-bool leave(Cord& cord) {
+bool suspend(Cord& cord) {
     KeepErrno keep;
     if (!cord.work) return go_to_loop(cord);
     const WorkOps& work = *cord.work->ops;
-    work.left_to_loop(cord, true); // before another thread can see it idle
+    work.suspended(cord, true); // before another thread can see it idle
     bool idle = !work.idle(cord);
     if (idle && go_to_loop(cord)) return true;
-    work.left_to_loop(cord, false);
+    work.suspended(cord, false);
     if (idle) work.busy(cord);
     return false;
 }
 
 void come_back(Cord& cord) {
     this_cord = &cord;
-    unpark(cord);
+    mark_awake(cord);
     if (!cord.work) return;
-    cord.work->ops->left_to_loop(cord, false);
+    cord.work->ops->suspended(cord, false);
     cord.work->ops->busy(cord);
 }
 
@@ -122,7 +122,7 @@ constexpr LoopOps loop_ops = {resume, end};
 int embed(Cord& cord) {
     KeepErrno keep;
     if (!cord.io->backend->fd) return -ENOTSUP;
-    if (cord_left_to_loop() != &cord) return -ENOMEM; // no memory for the thread's key: resume would not find the cord
+    if (suspended_cord() != &cord) return -ENOMEM; // no memory for the thread's key: resume would not find the cord
     NoForkMeanwhile held;
     int epoll = epoll_create1(EPOLL_CLOEXEC);
     int timer = timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK);
@@ -148,27 +148,27 @@ void embed_forked(Cord& cord) {
 }
 
 int run(Cord& cord, int64_t deadline) {
-    if (!this_cord) come_back(cord); // not by resume: leave() sets the timer
+    if (!this_cord) come_back(cord); // not by resume: suspend() sets the timer
     Fiber* me = cord.sched.current;
-    if (poll_now(cord)) cord.pace.woken(cord.poll.last_ns);
+    if (poll_now(cord)) cord.coalescing.note_wake(cord.poll.last_ns);
     int64_t begun = cord.poll.last_ns;
     bool some = false;
     int result = 0;
     while (!result) {
         bool long_enough = some && cord.poll.last_ns - begun >= slice_ns;
-        if (me->sched.attention) {
-            result = why_refused(cord, me); // not attend(): no fiber gets a turn
+        if (me->sched.pending) {
+            result = why_refused(cord, me); // not check_pending(): no fiber gets a turn
         } else if (!cord.sched.queue.empty() && long_enough) {
             poll_now(cord);
             result = 1;
         } else if (!cord.sched.queue.empty()) {
             some = true;
-            take_turns(cord, me);
-            if (cord.sched.queue.empty() && cord.loop.fd < 0) poll_now(cord); // with a descriptor, leave() polls
+            reschedule(cord, me);
+            if (cord.sched.queue.empty() && cord.loop.fd < 0) poll_now(cord); // with a descriptor, suspend() polls
         } else if (!some && deadline > cord.poll.last_ns) {
             result = wait_here(cord, deadline);
             begun = cord.poll.last_ns;
-        } else if (cord.loop.fd < 0 || leave(cord)) {
+        } else if (cord.loop.fd < 0 || suspend(cord)) {
             return 0;
         } else {
             some = true;
@@ -181,7 +181,7 @@ int run(Cord& cord, int64_t deadline) {
 }
 
 int64_t next_run(Cord& cord) {
-    if (cord.inbox.has_mail()) return 0;
+    if (cord.inbox.has_message()) return 0;
     if (!this_cord) return cord.loop.timer;
     return cord.sched.queue.empty() && cord.loop.fd < 0 ? idle_until(cord) : 0;
 }

@@ -123,8 +123,8 @@ int local_set(Cord& cord, Fiber* fiber, uint64_t id, void* value) {
     return 0;
 }
 
-void keys_hold() { pthread_mutex_lock(&keys_mutex); }
-void keys_let_go() { pthread_mutex_unlock(&keys_mutex); }
+void keys_lock() { pthread_mutex_lock(&keys_mutex); }
+void keys_unlock() { pthread_mutex_unlock(&keys_mutex); }
 
 void locals_destroy(Fiber* fiber) {
     bool again = true;

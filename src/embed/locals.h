@@ -24,7 +24,7 @@ void locals_destroy(Fiber* fiber);
 void locals_free(Fiber* fiber); // without destructors
 
 // Around a fork: no thread makes or deletes keys between these two.
-void keys_hold();
-void keys_let_go();
+void keys_lock();
+void keys_unlock();
 
 } // namespace fiberrt

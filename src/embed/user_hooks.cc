@@ -5,7 +5,7 @@
 #include "base/keep_errno.h"
 #include "core/cancel.h"
 #include "embed/locals.h"
-#include "core/relay.h"
+#include "core/scheduler.h"
 #include "core/switch.h"
 
 #include <errno.h>
@@ -35,13 +35,13 @@ void hooked_update(Cord& cord, uint8_t by_user) {
     hooked_changes(cord, hooked);
 }
 
-void tell_nobody(void*, fiber_tag_t, fiber_tag_t) {}
+void no_hook(void*, fiber_tag_t, fiber_tag_t) {}
 
 // Sets the cord's hooks. No hook at switches stays null, so that a switch calls them without a check.
 void keep_hooks(Cord& cord, const fiber_hooks_t& hooks) {
     cord.observer.hooks = hooks;
-    if (!cord.observer.hooks.before_switch) cord.observer.hooks.before_switch = tell_nobody;
-    if (!cord.observer.hooks.after_switch) cord.observer.hooks.after_switch = tell_nobody;
+    if (!cord.observer.hooks.before_switch) cord.observer.hooks.before_switch = no_hook;
+    if (!cord.observer.hooks.after_switch) cord.observer.hooks.after_switch = no_hook;
 }
 
 // Calls the two hooks at an ordinary switch: `from` is the current fiber, both have a stack, and no section is entered.
@@ -49,15 +49,15 @@ void keep_hooks(Cord& cord, const fiber_hooks_t& hooks) {
 [[gnu::always_inline]] inline void hooks_call_pair(Cord& cord, Fiber* from, Fiber* to) {
     int error = *cord.thread_state.errno_address;
     cord.no_switch.depth = cord.no_switch.floor = hook_section;
-    from->sched.attention |= attention_noswitch;
+    from->sched.pending |= pending_noswitch;
     cord.observer.hooks.before_switch(cord.observer.hooks.data, tag_of(from), tag_of(to));
-    from->sched.attention &= uint8_t(~attention_noswitch);
+    from->sched.pending &= uint8_t(~pending_noswitch);
     cord.sched.current = to;
     cord.no_switch.depth = hook_section;
-    to->sched.attention |= attention_noswitch;
+    to->sched.pending |= pending_noswitch;
     cord.observer.hooks.after_switch(cord.observer.hooks.data, tag_of(from),
                                      tag_of(to)); // not read earlier: the first hook may have set other hooks
-    to->sched.attention &= uint8_t(~attention_noswitch);
+    to->sched.pending &= uint8_t(~pending_noswitch);
     cord.no_switch.depth = cord.no_switch.floor = 0;
     *cord.thread_state.errno_address = error;
 }
@@ -110,9 +110,8 @@ void end(Cord& cord) {
     keep_hooks(cord, {});
 }
 
-void tell_hooks(Cord& cord, Fiber* from, Fiber* to) {
-    bool ordinary =
-        from && !cord.no_switch.depth && !((from->sched.attention | to->sched.attention) & attention_noswitch);
+void call_hooks(Cord& cord, Fiber* from, Fiber* to) {
+    bool ordinary = from && !cord.no_switch.depth && !((from->sched.pending | to->sched.pending) & pending_noswitch);
     if (ordinary) [[likely]] {
         Fiber* before = cord.sched.current;
         cord.sched.current = from;
@@ -130,7 +129,7 @@ void tell_hooks(Cord& cord, Fiber* from, Fiber* to) {
 }
 
 void switched(Cord& cord, Fiber* from, Fiber* to) {
-    if ((from ? from->extras.tag_kind : 0) | to->extras.tag_kind) tell_hooks(cord, from, to);
+    if ((from ? from->extras.tag_kind : 0) | to->extras.tag_kind) call_hooks(cord, from, to);
     if (cord.observer.ambient) ambient_switch(cord, to);
 }
 
@@ -174,7 +173,7 @@ void destroyed(Cord& cord, Fiber* fiber) {
     fiber->extras.tag_kind = 0;
     if (!cord.observer.hooks.destroy) return;
     {
-        Locked locked(fiber->mail.lock);
+        Locked locked(fiber->remote.lock);
         fiber->life.detached = true; // so that the hook cannot detach it: the slot would be given back twice
     }
     InHook in(cord, cord.sched.current);

@@ -41,11 +41,11 @@ private:
         as_ = as;
         cord_.sched.current = as;
         cord_.no_switch.depth = cord_.no_switch.floor = depth_ + hook_section;
-        refused_ = as->sched.attention & attention_noswitch;
-        as->sched.attention |= attention_noswitch;
+        refused_ = as->sched.pending & pending_noswitch;
+        as->sched.pending |= pending_noswitch;
     }
     void end() {
-        if (!refused_) as_->sched.attention &= uint8_t(~attention_noswitch);
+        if (!refused_) as_->sched.pending &= uint8_t(~pending_noswitch);
     }
 
     Cord& cord_;

@@ -15,7 +15,7 @@
 #include "core/noswitch.h"
 #include "debug/overflow.h"
 #include "pool/pool.h"
-#include "core/relay.h"
+#include "core/scheduler.h"
 #include "debug/watchdog.h"
 #include "io/fork.h"
 #include "sim/sim.h"
@@ -47,51 +47,53 @@ void before_fork() {
     if (this_cord && in_users_code(*this_cord)) receive_all(*this_cord);
     for (const ForkPart* part : parts) part->before();
     alone = __libc_single_threaded && !environment; // read here: in the child it may be true in any case
-    watchdog_hold();
-    overflow_hold();
-    pools_hold();
-    cords_hold();
-    fibers.hold();
-    scopes.hold();
-    child_records.hold();
-    keys_hold();
-    mappings_hold();
+    watchdog_lock();
+    overflow_lock();
+    pools_lock();
+    cords_lock();
+    fibers.lock();
+    scopes.lock();
+    child_records.lock();
+    keys_lock();
+    mappings_lock();
 }
 
-void leave_locks() {
-    mappings_let_go();
-    keys_let_go();
-    child_records.let_go();
-    scopes.let_go();
-    fibers.let_go();
-    cords_let_go();
-    pools_let_go();
-    overflow_let_go();
-    watchdog_let_go();
+void release_locks() {
+    mappings_unlock();
+    keys_unlock();
+    child_records.unlock();
+    scopes.unlock();
+    fibers.unlock();
+    cords_unlock();
+    pools_unlock();
+    overflow_unlock();
+    watchdog_unlock();
     for (const ForkPart* part : parts) part->after();
 }
 
 // Frees the values, the timer and the stack of another fiber of the forking thread.
-void forget(Cord& cord, Fiber* fiber) {
+void fiber_discard(Cord& cord, Fiber* fiber) {
     if (fiber->values.locals) fiber->values.locals->ops->free(fiber);
     hooks::fiber_gone(fiber);
     if (fiber->timeout.timer.position) cord.timers.remove(&fiber->timeout.timer);
     if (char* low = fiber->stack_low) cord.stacks.give_back(fiber->stack_class, low);
 }
 
-// The requests to the fiber that its cord has not received yet; 0 if the mail is of an earlier fiber.
-uint8_t still_wanted(const Fiber* fiber) { // coverage: race
-    const Mail& mail = fiber->mail;
-    bool of_it = mail.on_its_way && mail.generation == fiber->generation.load(std::memory_order_relaxed);
-    return of_it ? mail.wanted & (want_wakeup | want_cancel | want_interrupt | want_detach | want_scopes) : 0;
+// The requests to the fiber that its cord has not received yet; 0 if they are of an earlier fiber.
+uint8_t still_requested(const Fiber* fiber) { // coverage: race
+    const RemoteRequests& remote = fiber->remote;
+    bool of_it = remote.on_its_way && remote.generation == fiber->generation.load(std::memory_order_relaxed);
+    return of_it ? remote.requested &
+                       (request_wakeup | request_cancel | request_interrupt | request_detach | request_scopes)
+                 : 0;
 }
 
-// Empties a fiber's mail: the threads that sent requests, and the fibers that wait for its end, are gone.
-void empty_mail(Fiber* fiber) {
-    fiber->mail.lock.reset();
-    fiber->mail.on_its_way = false;
-    fiber->mail.wanted = 0;
-    fiber->mail.joiners = {};
+// Drops the remote requests to a fiber: the threads that sent requests, and the fibers that wait for its end, are gone.
+void clear_remote(Fiber* fiber) {
+    fiber->remote.lock.reset();
+    fiber->remote.on_its_way = false;
+    fiber->remote.requested = 0;
+    fiber->remote.joiners = {};
 }
 
 bool is_open_scope_of(const Scope* scope, const Fiber* fiber) {
@@ -100,27 +102,27 @@ bool is_open_scope_of(const Scope* scope, const Fiber* fiber) {
 }
 
 // Frees all slots of fibers and scopes, except those of the fiber that continues.
-void forget_others(const Survivor& survivor) {
-    Cord* cord = survivor.cord;
+void discard_others(const Forked& forked) {
+    Cord* cord = forked.cord;
     fibers.reclaim([&](Fiber* fiber) {
-        if (fiber == survivor.fiber) return true;
+        if (fiber == forked.fiber) return true;
         if (!(fiber->generation.load(std::memory_order_relaxed) & 1)) {
-            empty_mail(fiber);
+            clear_remote(fiber);
             return cord && fiber == cord->main_flow.fiber; // kept since an earlier fork
         }
-        if (cord && fiber->cord.load(std::memory_order_relaxed) == cord) forget(*cord, fiber);
+        if (cord && fiber->cord.load(std::memory_order_relaxed) == cord) fiber_discard(*cord, fiber);
         bool main_flow = cord && fiber == cord->main_flow.fiber;
         if (main_flow) SlotTable<Fiber, Tag::fiber>::end_use(fiber);
         fiber->empty();
-        fiber->extras.held = 0;
+        fiber->extras.locks_held = 0;
         fiber->sched.state = State::dead;
         fiber->cord.store(nullptr, std::memory_order_relaxed);
-        empty_mail(fiber);
+        clear_remote(fiber);
         return main_flow; // the slot stays the cord's, because calls read cord.main_flow.fiber
     });
     scopes.reclaim([&](Scope* scope) {
         scope->lock.reset();
-        return is_open_scope_of(scope, survivor.fiber);
+        return is_open_scope_of(scope, forked.fiber);
     });
 }
 
@@ -141,7 +143,7 @@ void keep_only(Cord& cord, Fiber* me) {
     cord.counts.live = cord.counts.daemons = 0;
     cord.children.parents = 0;
     for (Scope* s = me->scopes; s; s = s->outer) cord.children.parents += s->has_children;
-    cord.executor.carrier = cord.executor.offered_first = cord.executor.offered_last = nullptr;
+    cord.executor.fiber = cord.executor.offered_first = cord.executor.offered_last = nullptr;
     cord.executor.exchanger = nullptr;
     cord.doorbell_fd = -1;
     cord.thread = int(syscall(SYS_gettid));
@@ -154,63 +156,63 @@ void keep_only(Cord& cord, Fiber* me) {
         cord.main_flow.last_class = me->stack_class;
         cord.main_flow.ends_process = true;
     }
-    uint8_t wanted = still_wanted(me);
-    empty_mail(me);
+    uint8_t requested = still_requested(me);
+    clear_remote(me);
     cord.lock.reset();
     cord.joiners = {};
     cord.inbox.open();
-    if (wanted) { // coverage: race
-        me->mail.wanted = wanted;
-        me->mail.on_its_way = true;
-        cord.inbox.push(&me->mail.message);
+    if (requested) { // coverage: race
+        me->remote.requested = requested;
+        me->remote.on_its_way = true;
+        cord.inbox.push(&me->remote.message);
     }
-    this_cord = &cord; // also if it was parked for a foreign loop
+    this_cord = &cord; // also if it was suspended for a foreign loop
 }
 
 // Makes the library refuse all use in this process.
-void refuse(const Survivor& survivor) {
+void refuse(const Forked& forked) {
     fork_refused = true;
-    if (!survivor.cord) return;
-    survivor.cord->counts.room = 0;                         // the next fiber is made by the slow way, which refuses
-    survivor.cord->no_switch.depth = 0x1000 * hook_section; // never left
-    survivor.fiber->sched.attention |= attention_noswitch;
+    if (!forked.cord) return;
+    forked.cord->counts.room = 0;                         // the next fiber is made by the slow way, which refuses
+    forked.cord->no_switch.depth = 0x1000 * hook_section; // never left
+    forked.fiber->sched.pending |= pending_noswitch;
 }
 
 void in_child() {
     KeepErrno keep;
-    leave_locks();
+    release_locks();
     Cord* cord = cord_if_any();
     if (cord && !in_users_code(*cord)) { // the cord is in the middle of a change, and cannot be repaired
         fork_refused = true;
         return;
     }
-    Survivor survivor = {cord, cord ? cord->sched.current : nullptr, alone};
+    Forked forked = {cord, cord ? cord->sched.current : nullptr, alone};
     if (cord) this_cord = cord;
     if (environment) simulation_forked(cord);
     cords.each([](Cord* each) {
         if (each->generation.load(std::memory_order_relaxed) & 1) embed_forked(*each);
     });
-    for (const ForkPart* part : parts) part->child(survivor);
-    children_forked(survivor.fiber);
-    forget_others(survivor);
+    for (const ForkPart* part : parts) part->child(forked);
+    children_forked(forked.fiber);
+    discard_others(forked);
     cords_forked(cord);
     pools_forked();
     awake_forked(cord ? 1 : 0);
     watchdog_forked();
-    if (cord) keep_only(*cord, survivor.fiber);
+    if (cord) keep_only(*cord, forked.fiber);
     bool of_use = policy.load(std::memory_order_relaxed) != FIBER_FORK_REFUSE;
     if (cord && environment && environment->open(*cord) < 0) of_use = false; // time would not pass
-    if (!of_use) refuse(survivor);
+    if (!of_use) refuse(forked);
 }
 
 // Registers the handlers once for the process: the core may call this again after a failure, and handlers registered
 // twice would lock twice.
 bool install_handlers() {
     static constinit TryOnce installed;
-    return installed([] { return pthread_atfork(before_fork, leave_locks, in_child) == 0; });
+    return installed([] { return pthread_atfork(before_fork, release_locks, in_child) == 0; });
 }
 
-FIBERRT_BEGINS(When::first_look, install_handlers);
+FIBERRT_INITIALIZER(When::first_look, install_handlers);
 
 } // namespace
 

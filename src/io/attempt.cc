@@ -106,7 +106,7 @@ int64_t write_one_by_one(const Op& op, const Parts& parts) {
 // Writes to a descriptor that is no disk and does not support RWF_NOWAIT: only if it is ready, and only as many bytes
 // as it then accepts without a wait.
 int64_t write_if_ready(const Op& op, Parts& parts) {
-    MutexHeld held(one_at_a_time);
+    MutexGuard guard(one_at_a_time);
     struct stat file;
     if (parts.bytes() && type_of(op.fd, &file) == 0 && fcntl(op.fd, F_GETFD) >= 0) return write_one_by_one(op, parts);
     // coverage: kernel
@@ -200,7 +200,7 @@ int64_t accept_now(const Op& op) {
     int flags = fcntl(op.fd, F_GETFL);
     if (flags < 0) return -errno;
     if (flags & O_NONBLOCK) return steadily(call);
-    MutexHeld held(one_at_a_time);
+    MutexGuard guard(one_at_a_time);
     // If op.fd is not a listener, the call itself fails at once with the error.
     int listens = 0;
     socklen_t size = sizeof listens;
@@ -217,7 +217,7 @@ int64_t connect_now(const Op& op) {
     int flags = fcntl(op.fd, F_GETFL);
     if (flags < 0) return -errno;
     if (flags & O_NONBLOCK) return steadily(call);
-    MutexHeld held(one_at_a_time);
+    MutexGuard guard(one_at_a_time);
     flags = fcntl(op.fd, F_GETFL);
     fcntl(op.fd, F_SETFL, flags | O_NONBLOCK);
     int64_t result = steadily(call);
@@ -297,7 +297,7 @@ int64_t splice_now(const Op& op) {
     if (end == S_IFIFO || nonblocking(end_fd)) return answer(splice_call(op));
     if (from == S_IFIFO && has_ended(op.fd)) return 0;
     if (end == S_IFCHR) return can_splice_device(op) ? op_blocking : -EAGAIN;
-    MutexHeld held(one_at_a_time);
+    MutexGuard guard(one_at_a_time);
     bool sends = to == S_IFSOCK && int64_t(out.offset) < 0; // a send reports a shutdown that poll(2) does not
     if (!ready(op.fd, POLLIN) || (!ready(out.fd, POLLOUT) && !(sends && must_retry_send(out.fd)))) return -EAGAIN;
     if (sends) return splice_into_waiting_socket(op, out.fd);

@@ -5,7 +5,7 @@
 #include "base/keep_errno.h"
 #include "core/cord.h"
 #include "core/hooks.h"
-#include "core/relay.h"
+#include "core/scheduler.h"
 #include "io/attempt.h"
 #include "io/closing.h"
 #include "io/io.h"
@@ -86,7 +86,7 @@ int close_by_operation(Cord& cord, int fd, bool lingers) {
 // left earlier, a fiber could begin a wait on a file that no number names any more. A descriptor whose close could take
 // long first gets another number, except a regular file, on which no operation waits for ever.
 int io_close(Cord& cord, int fd) {
-    if (cord.sched.current->sched.attention & attention_noswitch) return -EPERM;
+    if (cord.sched.current->sched.pending & pending_noswitch) return -EPERM;
     if (fd < 0) return -EBADF;
     Closing closing(cord, fd);
     if (!closing.alone()) return -EBADF;
@@ -99,11 +99,11 @@ int io_close(Cord& cord, int fd) {
         int number = int(copy);
         bool by_operation = !hooks::watches_descriptors();
         if (copy == op_blocking)
-            turn_taken(cord); // coverage: uncounted
+            charge_and_poll(cord); // coverage: uncounted
         else
             result = by_operation ? close_by_operation(cord, number, number != fd) : plain_close(number);
     } else {
-        turn_taken(cord);
+        charge_and_poll(cord);
     }
     return result == -EINTR ? 0 : int(result); // interrupted by a signal: Linux has closed it nevertheless
 }

@@ -5,7 +5,7 @@
 #include "base/keep_errno.h"
 #include "base/mutex.h"
 #include "core/hooks.h"
-#include "core/relay.h"
+#include "core/scheduler.h"
 #include "io/attempt.h"
 #include "io/op.h"
 
@@ -37,7 +37,7 @@ void come_home(Cord& cord, Message* message) {
 constinit std::atomic<int> closings_listed{0};
 
 bool is_listed_as_closing(int fd) {
-    MutexHeld held(mutex);
+    MutexGuard guard(mutex);
     return find(fd);
 }
 
@@ -49,8 +49,8 @@ void closings_forked() {
 }
 
 Closing::Closing(Cord& owner, int number) : cord(owner), fd(number) {
-    cord.forget_closings = forget_all;
-    MutexHeld held(mutex);
+    cord.discard_closings = forget_all;
+    MutexGuard guard(mutex);
     if (find(fd)) return;
     list.push_back(this);
     listed_ = true;
@@ -59,13 +59,13 @@ Closing::Closing(Cord& owner, int number) : cord(owner), fd(number) {
 
 Closing::~Closing() { // coverage: race
     if (!listed_) return;
-    MutexHeld held(mutex);
+    MutexGuard guard(mutex);
     forget();
 }
 
-// CordWorld::forget_closings: takes the entries of a cord that ends off the list.
+// CordWorld::discard_closings: takes the entries of a cord that ends off the list.
 void Closing::forget_all(Cord& cord) {
-    MutexHeld held(mutex);
+    MutexGuard guard(mutex);
     Closing* next;
     for (Closing* closing = list.front(); closing; closing = next) {
         next = list.after(closing);
@@ -82,7 +82,7 @@ void Closing::forget() {
 int64_t Closing::close_at_once() {
     Op op(OpCode::close, -1);
     op.offset = uint64_t(fd);
-    MutexHeld held(mutex);
+    MutexGuard guard(mutex);
     int64_t result = attempt(op);
     if (result != op_blocking) forget();
     return result;
@@ -93,7 +93,7 @@ int64_t Closing::close_but_a_copy(int64_t* result) {
     struct stat file;
     bool regular = fstat(fd, &file) == 0 && S_ISREG(file.st_mode); // some file systems write the file out at each close
     int copy = regular ? -1 : fcntl(fd, F_DUPFD_CLOEXEC, 0);
-    MutexHeld held(mutex);
+    MutexGuard guard(mutex);
     bool closed = !regular && close(fd) == 0;
     *result = regular || closed ? 0 : -errno;
     forget();

@@ -7,7 +7,7 @@
 #include "base/planted.h"
 #include "core/cancel.h"
 #include "core/cord.h"
-#include "core/relay.h"
+#include "core/scheduler.h"
 #include "io/attempt.h"
 #include "io/closing.h"
 #include "io/io.h"
@@ -31,7 +31,7 @@ void stop_unless_interrupted(Wait* wait, int reason) { // coverage: race
 } // namespace
 
 DescriptorUse::DescriptorUse(Cord& cord, int fd, bool stackless) : cord_(cord), stackless_(stackless) {
-    if (cord.sched.current->sched.attention) return; // run() will return it; nothing need be opened
+    if (cord.sched.current->sched.pending) return; // run() will return it; nothing need be opened
     if (!cord.io) error_ = Io::open(cord);
     if (error_) return;
     Io& io = io_of(cord);
@@ -73,9 +73,9 @@ DescriptorUse::~DescriptorUse() {
 
 [[gnu::always_inline]] inline int64_t DescriptorUse::done_at_once(int64_t result) {
     if (stackless_) {
-        turn_counted(cord_);
+        charge_call(cord_);
     } else {
-        turn_taken(cord_);
+        charge_and_poll(cord_);
     }
     return result;
 }
@@ -114,7 +114,7 @@ inline void DescriptorUse::note_result(const Op& op, int64_t result) {
 
 [[gnu::always_inline]] inline int64_t DescriptorUse::go_on_here(Op& op, bool told_ready, int64_t result) {
     bool by_calls = by_attempts();
-    if (by_calls && op.finished) cord_.io->told--;
+    if (by_calls && op.finished) cord_.io->unconsumed--;
     if (result == op_again) return result;
     if (op.stop_reason && result == op.stop_reason) {
         if (op.seen && is_blocking_read(op)) return give_once_more(op, result);
@@ -242,7 +242,7 @@ void DescriptorUse::not_ended_by(int error) {
 
 int DescriptorUse::check() {
     Fiber* me = cord_.sched.current;
-    if (me->sched.attention && !insists_) return attend(cord_, me);
+    if (me->sched.pending && !insists_) return check_pending(cord_, me);
     return error_ || !other_ ? error_ : other_->error_;
 }
 

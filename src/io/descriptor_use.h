@@ -35,7 +35,7 @@ public:
     DescriptorUse& operator=(const DescriptorUse&) = delete;
 
     // Runs one operation and parks the current fiber until it is done. Before that, it returns the fiber's pending
-    // cancel, interrupt or timeout (attend), or the error of the use: -ENOTSUP, -ENOMEM, -EBADF, …
+    // cancel, interrupt or timeout (check_pending), or the error of the use: -ENOTSUP, -ENOMEM, -EBADF, …
     // told_ready: the descriptor was reported ready. Then the operation is tried first, even if a cancel or a close of
     // the descriptor has come since. until: a deadline of this operation only; it too ends the wait with -ETIMEDOUT.
     int64_t run(Op& op, bool told_ready = false, int64_t until = INT64_MAX);

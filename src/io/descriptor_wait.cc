@@ -3,7 +3,7 @@
 #include "io/descriptor_use.h"
 
 #include "core/cord.h"
-#include "core/relay.h"
+#include "core/scheduler.h"
 #include "io/io.h"
 #include "io/sockets.h"
 

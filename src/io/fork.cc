@@ -25,14 +25,14 @@ void after() {
     closings_let_go();
 }
 
-void in_child(const Survivor& survivor) {
+void in_child(const Forked& forked) {
     closings_forked();
     attempts_forked();
     plain_calls_forked();
     offload_forked();
     cords.each([&](Cord* cord) {
         if (!(cord->generation.load(std::memory_order_relaxed) & 1)) return;
-        if (cord->io) cord->io->disown(*cord, cord == survivor.cord);
+        if (cord->io) cord->io->disown(*cord, cord == forked.cord);
     });
 }
 

@@ -41,7 +41,7 @@ int64_t HostedTransfer::go(int64_t result, Cord& cord, Fiber* fiber, HostedOp& o
     ByStack by_stack = by_stack_;
     this->~HostedTransfer();
     if (result != op_blocking) return result;
-    return fiber->sched.attention ? attend(cord, fiber) : by_stack(cord, fiber, op);
+    return fiber->sched.pending ? check_pending(cord, fiber) : by_stack(cord, fiber, op);
 }
 
 int64_t HostedTransfer::wait_ended(int64_t result) {

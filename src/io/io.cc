@@ -5,7 +5,7 @@
 #include "base/keep_errno.h"
 #include "base/mutex.h"
 #include "core/cord.h"
-#include "core/relay.h"
+#include "core/scheduler.h"
 #include "io/closing.h"
 #include "io/fifo.h"
 
@@ -47,9 +47,9 @@ int Io::open(Cord& cord) {
     KeepErrno keep;
     auto* io = make_plain<Io>();
     if (!io) return -ENOMEM;
-    MutexHeld held(backends_mutex);
+    MutexGuard guard(backends_mutex);
     int doorbell_fd;
-    int error = open_backend(&io->backend, &io->state, cord.inbox.futex(), Inbox::parked_on_word, &doorbell_fd);
+    int error = open_backend(&io->backend, &io->state, cord.inbox.futex(), Inbox::asleep_on_word, &doorbell_fd);
     if (error) {
         free(io);
         return error;
@@ -70,7 +70,7 @@ void Io::close(Cord& cord) {
     each_use(io, [](DescriptorUse& use) { use.close_unclaimed(); });
     close_own(io); // no operation uses them any more
     {
-        MutexHeld held(backends_mutex);
+        MutexGuard guard(backends_mutex);
         io.backend->close(io.state, cord.sleep.rings_owed);
         io.backend = nullptr;
         cord.io = nullptr; // so that a fork does not find the memory freed below

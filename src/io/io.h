@@ -17,7 +17,7 @@ namespace fiberrt {
 
 // Opens the backend of a cord (backend/choice.h). It is set before the process has its first cord. Returns 0, or an
 // error as Backend::open does.
-using OpenBackend = int (*)(const Backend** backend, void** state, uint32_t* word, uint32_t parked, int* doorbell_fd);
+using OpenBackend = int (*)(const Backend** backend, void** state, uint32_t* word, uint32_t asleep, int* doorbell_fd);
 extern Relaxed<OpenBackend> open_backend;
 
 // The lock that a thread holds to open or close a backend or the descriptor of a foreign loop. A fork holds it too, so

@@ -7,7 +7,7 @@
 
 #include "base/keep_errno.h"
 #include "core/cord.h"
-#include "core/relay.h"
+#include "core/scheduler.h"
 #include "io/offload.h"
 #include "io/offload_call.h"
 
@@ -131,7 +131,7 @@ int lookup(const char* node, const char* service, const addrinfo* hints, addrinf
     int error = question.hints.ai_flags & converted ? -ENOENT : ask(question, plain_numbers, out);
     bool only_numbers = (question.hints.ai_flags & (plain_numbers | converted)) == plain_numbers;
     if (error != -ENOENT || only_numbers) {
-        if (!on_offload_thread) turn_taken(*cord);
+        if (!on_offload_thread) charge_and_poll(*cord);
         return error;
     }
     if (simulated()) return -ENOTSUP; // a simulation has no name servers

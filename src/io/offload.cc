@@ -125,7 +125,7 @@ void* work(void*) {
     for (;;) {
         OffloadJob* job;
         {
-            MutexHeld held(pool.mutex);
+            MutexGuard guard(pool.mutex);
             job = next_job();
             if (!job) {
                 pool.threads--;
@@ -137,7 +137,7 @@ void* work(void*) {
         {
             // The thread counts as free before its caller is woken: so a fiber that offloads again and again keeps one
             // thread busy, not two in turn.
-            MutexHeld held(pool.mutex);
+            MutexGuard guard(pool.mutex);
             pool.of(*job).running--;
         }
         job->done(*job);
@@ -148,7 +148,7 @@ void* work(void*) {
 
 bool offload(OffloadJob& job) {
     KeepErrno keep;
-    MutexHeld held(pool.mutex);
+    MutexGuard guard(pool.mutex);
     enqueue(job);
     if (!staff(job.lane)) {
         dequeue(job);
@@ -159,7 +159,7 @@ bool offload(OffloadJob& job) {
 }
 
 bool offload_cancel(OffloadJob& job) {
-    MutexHeld held(pool.mutex);
+    MutexGuard guard(pool.mutex);
     if (!job.queued) return false;
     dequeue(job);
     return true;
@@ -167,14 +167,14 @@ bool offload_cancel(OffloadJob& job) {
 
 void offload_set_limit(int functions) {
     KeepErrno keep;
-    MutexHeld held(pool.mutex);
+    MutexGuard guard(pool.mutex);
     pool.functions.limit = functions;
     staff(Lane::function);
     pthread_cond_broadcast(&pool.more);
 }
 
 int offload_threads() {
-    MutexHeld held(pool.mutex);
+    MutexGuard guard(pool.mutex);
     return pool.threads;
 }
 

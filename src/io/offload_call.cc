@@ -6,7 +6,7 @@
 #include "core/cord.h"
 #include "core/hooks.h"
 #include "core/noswitch.h"
-#include "core/relay.h"
+#include "core/scheduler.h"
 #include "core/shared_wait.h"
 #include "io/io.h"
 #include "io/offload.h"
@@ -81,7 +81,7 @@ void stop_detached(Wait* base, int reason) {
     shared_wait_end(*wait->home, wait);
 }
 
-// SharedWait::unwanted: frees a call whose fiber never runs again.
+// SharedWait::on_orphaned: frees a call whose fiber never runs again.
 void end_of_detached(SharedWait* base) {
     auto* wait = static_cast<CallWait*>(base);
     if (wait->ends_call) free_call(wait->call);
@@ -134,12 +134,12 @@ int64_t run_here(Cord& cord, Offloaded fn, void* arg) {
     Fiber* me = cord.sched.current;
     cord.no_switch.depth = cord.no_switch.floor = 1;
     noswitch_entered();
-    me->sched.attention |= attention_noswitch;
+    me->sched.pending |= pending_noswitch;
     on_offload_thread = true;
     int64_t result = call_here(fn, arg);
     on_offload_thread = false;
     cord.no_switch.depth = cord.no_switch.floor = 0;
-    me->sched.attention &= uint8_t(~attention_noswitch);
+    me->sched.pending &= uint8_t(~pending_noswitch);
     return result;
 }
 
@@ -170,7 +170,7 @@ int detached(Offloaded fn, void* arg, void (*free_arg)(void*), int64_t* result, 
     call->arg = arg;
     call->free_arg = free_arg;
     CallWait wait;
-    wait.unwanted = end_of_detached;
+    wait.on_orphaned = end_of_detached;
     int error = wait_for(*cord, *call, wait, stop_detached);
     *ours = wait.ends_call;
     if (!*ours) return error; // the thread will free the call and arg
@@ -186,7 +186,7 @@ int offload_begin(Cord** out) {
     if (on_offload_thread && (simulated() || !*out)) return 0;
     if (!*out) return no_cord();
     Fiber* me = (*out)->sched.current;
-    return me->sched.attention ? attend(**out, me) : 0;
+    return me->sched.pending ? check_pending(**out, me) : 0;
 }
 
 int offload_call(Offloaded fn, void* arg, int64_t* result) {

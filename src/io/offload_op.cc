@@ -3,7 +3,7 @@
 #include "io/offload_op.h"
 
 #include "core/hooks.h"
-#include "core/relay.h"
+#include "core/scheduler.h"
 #include "io/io.h"
 
 #include <errno.h>

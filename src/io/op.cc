@@ -7,7 +7,7 @@
 #include "base/readable.h"
 #include "core/cord.h"
 #include "core/hooks.h"
-#include "core/relay.h"
+#include "core/scheduler.h"
 #include "io/attempt.h"
 #include "core/backend.h"
 #include "io/io.h"

@@ -76,8 +76,8 @@ inline Op poll_op(int fd, int events, bool hint) {
 // It knows that of the C library's calls, but not of the operations here. They treat all descriptors as one, because
 // the library does not know which belong together.
 inline constexpr char all_descriptors = 0;
-inline void io_begins() { hooks::given(&all_descriptors); }
-inline void io_ends() { hooks::taken(&all_descriptors); }
+inline void io_begins() { hooks::tsan_release(&all_descriptors); }
+inline void io_ends() { hooks::tsan_acquire(&all_descriptors); }
 
 // Reports the end of an operation with the kernel's answer: wakes its waiter.
 void op_done(Op* op, int32_t result);

@@ -4,7 +4,7 @@
 
 #include "base/keep_errno.h"
 #include "core/cord.h"
-#include "core/relay.h"
+#include "core/scheduler.h"
 #include "io/file_status.h"
 #include "io/io.h"
 #include "io/ready.h"

@@ -6,7 +6,7 @@
 #include "base/linux_numbers.h"
 #include "core/cancel.h"
 #include "core/cord.h"
-#include "core/relay.h"
+#include "core/scheduler.h"
 #include "fiberrt.h"
 
 #include <errno.h>
@@ -48,7 +48,7 @@ int Process::take_end(int* status) {
 
 int Process::await_end(int* status) {
     Fiber* me = cord_.sched.current;
-    if (me->sched.attention) return attend(cord_, me);
+    if (me->sched.pending) return check_pending(cord_, me);
     for (;;) {
         if (int result = look(status)) return result;
         if (int error = wait()) return error;
@@ -89,7 +89,7 @@ int Process::wait() {
 
 int Process::pause() {
     Fiber* me = cord_.sched.current;
-    if (me->sched.attention) return attend(cord_, me);
+    if (me->sched.pending) return check_pending(cord_, me);
     Wait time;
     time.what = WaitFor::time;
     time.stop = stop_at_once;

@@ -29,7 +29,7 @@ int64_t write_file(Cord& cord, OpCode code, int fd, const struct stat& file, con
     DescriptorUse use(cord, fd);
     Op op = buffer_op(code, fd, address, length, position);
     op.may_block = type_of(file) == S_IFCHR; // a ready terminal begins a write at once, but the write may then block
-    if (!cord.sched.current->sched.attention && !simulated() && !counts_position(file)) {
+    if (!cord.sched.current->sched.pending && !simulated() && !counts_position(file)) {
         int64_t answer = is_plain(op) ? not_answered : answer_at_once(use, op, file);
         if (answer != not_answered) return answer;
         // An eventfd refuses so few bytes at once; a ring would wait until it is ready.
@@ -61,7 +61,7 @@ int64_t writev_socket(Cord& cord, int fd, const iovec* iov, size_t count) {
 int64_t read_bytes(int fd, const void* address, size_t length, int64_t position, OpCode code, Cord& cord) {
     Fiber* me = cord.sched.current;
     struct stat file = {};
-    if (!me->sched.attention && position != own_position) {
+    if (!me->sched.pending && position != own_position) {
         // A ring would ignore the position of an operation on a pipe, and take data that pread must not take.
         file = status_of(fd);
         if (!has_positions(fd, file, false)) return -ESPIPE;
@@ -69,7 +69,7 @@ int64_t read_bytes(int fd, const void* address, size_t length, int64_t position,
     DescriptorUse use(cord, fd);
     Op op = buffer_op(code, fd, address, length, position);
     // Returns the pending cancel, interrupt or timeout
-    if (me->sched.attention) return run_until_ready(use, op, POLLIN);
+    if (me->sched.pending) return run_until_ready(use, op, POLLIN);
     if (position == own_position) file = status_of(fd);
     if (counts_position(file)) {
         return position == own_position ? run_at_position(use, op, file, POLLIN) : run_until_ready(use, op, POLLIN);
@@ -81,7 +81,7 @@ int64_t read_bytes(int fd, const void* address, size_t length, int64_t position,
 int64_t write_bytes(int fd, const void* address, size_t length, int64_t position, OpCode code, Cord& cord) {
     struct stat file = status_of(fd);
     if (position != own_position) {
-        if (!cord.sched.current->sched.attention && !has_positions(fd, file, true)) return -ESPIPE;
+        if (!cord.sched.current->sched.pending && !has_positions(fd, file, true)) return -ESPIPE;
     } else if (type_of(file) == S_IFSOCK) { // only a send can be told to raise no SIGPIPE
         if (code == OpCode::write) return transfer_message(fd, address, length, MSG_NOSIGNAL, OpCode::send, cord);
         return writev_socket(cord, fd, static_cast<const iovec*>(address), length);

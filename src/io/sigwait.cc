@@ -46,7 +46,7 @@ bool can_be_taken(const sigset_t& set) {
 
 int wait_for_signal(Cord& cord, const sigset_t& set, signalfd_siginfo* info) {
     Fiber* me = cord.sched.current;
-    if (me->sched.attention) return attend(cord, me);
+    if (me->sched.pending) return check_pending(cord, me);
     if (simulated()) return -ENOTSUP;
     KeepErrno keep;
     if (int error = cord.io ? 0 : Io::open(cord)) return error;

@@ -6,7 +6,7 @@
 #include "base/keep_errno.h"
 #include "base/planted.h"
 #include "core/hooks.h"
-#include "core/relay.h"
+#include "core/scheduler.h"
 #include "pool/search.h"
 
 #include <errno.h>
@@ -15,13 +15,13 @@ namespace fiberrt {
 
 namespace {
 
-void tell_waiters(Pool& pool) {
-    EndWait* told;
+void complete_waiters(Pool& pool) {
+    EndWait* ended;
     {
         Locked locked(pool.lock);
-        told = end_waits_take(pool.waiters, [](EndWait*) { return true; });
+        ended = end_waits_take(pool.waiters, [](EndWait*) { return true; });
     }
-    end_waits_complete(told, nullptr, 0);
+    end_waits_complete(ended, nullptr, 0);
 }
 
 // Waits until done(), which it calls under the pool's lock. 0, or why the wait ended early. A wakeup means only that
@@ -138,7 +138,7 @@ int pool_close(Cord& cord, uint64_t id) {
         if (!error) PoolTable::end_use(pool);
     }
     if (error) return error;
-    hooks::taken(pool); // ThreadSanitizer: the caller sees the writes of the tasks
+    hooks::tsan_acquire(pool); // ThreadSanitizer: the caller sees the writes of the tasks
     KeepErrno keep;
     for (uint32_t i = 0; i < pool->places.load(std::memory_order_acquire); i++) worker_shrink(*pool->member(i));
     pool_give_back(pool);
@@ -157,7 +157,7 @@ void pool_look_whether_over(Pool& pool) {
     uint64_t id = PoolTable::id_of(&pool);
     uint32_t count = own_places(pool);
     for (uint32_t i = 0; i < count; i++) worker_call(*pool.member(i), id, false);
-    tell_waiters(pool);
+    complete_waiters(pool);
 }
 
 } // namespace fiberrt

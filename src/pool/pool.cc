@@ -7,7 +7,7 @@
 #include "base/keep_errno.h"
 #include "core/begin.h"
 #include "core/hooks.h"
-#include "core/relay.h"
+#include "core/scheduler.h"
 #include "pool/search.h"
 
 #include <errno.h>
@@ -30,7 +30,7 @@ constinit FreeSlots<Pool> free_pools;
 // Makes a record that no thread has yet. Null: no memory.
 Worker* make_record(Pool& pool) { // coverage: no memory
     KeepErrno keep;
-    void* memory = aligned_take(alignof(Worker), sizeof(Worker));
+    void* memory = aligned_allocate(alignof(Worker), sizeof(Worker));
     if (!memory) return nullptr;
     auto* worker = new (memory) Worker;
     worker->pool = &pool;
@@ -287,13 +287,13 @@ int pool_unbind(Cord& cord, uint64_t id) {
     return worker_leave(cord, true);
 }
 
-void pools_hold() {
+void pools_lock() {
     pthread_mutex_lock(&free_pools_mutex);
-    pools.hold();
+    pools.lock();
 }
 
-void pools_let_go() {
-    pools.let_go();
+void pools_unlock() {
+    pools.unlock();
     pthread_mutex_unlock(&free_pools_mutex);
 }
 
@@ -320,18 +320,18 @@ void pools_forked() {
 }
 
 void pool_member_left(Pool& pool, Worker& worker) {
-    EndWait* told = nullptr;
+    EndWait* ended = nullptr;
     bool last;
     {
         Locked locked(pool.lock);
         worker.next_vacant = pool.vacant;
         pool.vacant = &worker;
         last = --pool.member_count == 0;
-        if (last) told = end_waits_take(pool.waiters, [](EndWait*) { return true; });
+        if (last) ended = end_waits_take(pool.waiters, [](EndWait*) { return true; });
         last = last && pool.abandoned.load(std::memory_order_relaxed);
         if (last) PoolTable::end_use(&pool);
     }
-    end_waits_complete(told, nullptr, 0);
+    end_waits_complete(ended, nullptr, 0);
     if (last) pool_give_back(&pool);
 }
 

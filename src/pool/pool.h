@@ -59,7 +59,7 @@ struct Pool {
     bool bound_help; // bound threads also take tasks that the workers may take
 
     alignas(64) std::atomic<uint32_t> searching; // workers that search, or that were called to search
-    Relaxed<uint32_t> looks_out;                 // the place of the worker that most recently began to spin
+    Relaxed<uint32_t> last_spinner;              // the place of the worker that most recently began to spin
     std::atomic<uint32_t> idlers;                // about how many bits are set in `idle`
     std::atomic<uint64_t> idle[words];           // a bit per member: it has nothing to do, and may be called
 
@@ -110,10 +110,10 @@ int pool_unbind(Cord& cord, uint64_t id);
 // ran; another error: the pool has not ended, and the caller may call again.
 int pool_close(Cord& cord, uint64_t id);
 
-// For fork: between hold and let_go, no thread makes a pool or gives one back. pools_forked leaves the child without
+// For fork: between lock and unlock, no thread makes a pool or gives one back. pools_forked leaves the child without
 // pools.
-void pools_hold();
-void pools_let_go();
+void pools_lock();
+void pools_unlock();
 void pools_forked();
 
 inline bool is(const Pool& pool, uint64_t id) { return PoolTable::id_of(&pool) == id; }

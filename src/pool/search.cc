@@ -3,7 +3,7 @@
 #include "pool/search.h"
 
 #include "core/environment.h"
-#include "core/relay.h"
+#include "core/scheduler.h"
 #include "pool/pool.h"
 
 #include <initializer_list>
@@ -41,7 +41,7 @@ enum class Distance : uint8_t { awake, asleep, in_loop };
 Distance distance(const Worker& worker) {
     if (worker.in_loop) return Distance::in_loop;
     const Cord* cord = worker.cord;
-    return cord && !cord->inbox.is_parked() ? Distance::awake : Distance::asleep;
+    return cord && !cord->inbox.is_asleep() ? Distance::awake : Distance::asleep;
 }
 
 // Moves half of the tasks of `from` to `to`. False: there are none, or no memory.
@@ -84,16 +84,16 @@ bool any_tasks(void* argument) {
 // Spins until there are tasks, as cords spin for messages. True: there may be some. A worker that spins is counted in
 // Pool::searching, so a submitter sends no message. Before workers spun, the message to an idle worker for each task
 // cost both sides more than twice as much as the task.
-bool tasks_come(Worker& worker) {
+bool spin_for_tasks(Worker& worker) {
     Cord& cord = *this_cord;
     if (!cord.sched.queue.empty() || cord.loop.fd >= 0) return false; // a foreign loop may have more to do
-    worker.pool->looks_out = worker.index;
-    return look_out(cord, idle_until(cord), any_tasks, worker.pool);
+    worker.pool->last_spinner = worker.index;
+    return spin_before_sleep(cord, idle_until(cord), any_tasks, worker.pool);
 }
 
 } // namespace
 
-bool take_bit(const Worker& worker) {
+bool clear_idle_bit(const Worker& worker) {
     if (!(word_of(worker).fetch_and(~bit_of(worker), std::memory_order_acq_rel) & bit_of(worker))) return false;
     in_between();
     worker.pool->idlers.fetch_sub(1, std::memory_order_relaxed);
@@ -107,13 +107,13 @@ void become_idle(Worker& worker) {
     }
     if (word_of(worker).load(std::memory_order_relaxed) & bit_of(worker)) return;
     // A submitter sees the bit by the queues' locks, which this thread takes next; see worker.h. Release: a thread in
-    // cease_to_search sees it, too, or this thread sees that thread's decrement.
+    // end_search sees it, too, or this thread sees that thread's decrement.
     worker.pool->idlers.fetch_add(1, std::memory_order_acq_rel);
     in_between();
     word_of(worker).fetch_or(bit_of(worker), std::memory_order_acq_rel);
 }
 
-bool anything_left(const Pool& pool) {
+bool any_tasks_left(const Pool& pool) {
     uint32_t places = pool.places.load(std::memory_order_acquire);
     for (uint32_t i = 0; i < places; i++) {
         Worker* worker = pool.member(i);
@@ -140,13 +140,13 @@ bool search(Worker& worker) {
         worker.must_search = false;
         // If these succeed, the worker counts as searching until it has taken a task.
         if (steal_from_any(worker)) return true;
-        if (tasks_come(worker) && (worker.task_count() || steal_from_any(worker))) return true;
+        if (spin_for_tasks(worker) && (worker.task_count() || steal_from_any(worker))) return true;
         in_between();
         worker.searches = false;
         pool.searching.fetch_sub(1, std::memory_order_acq_rel);
         in_between();
         // A submitter that saw this worker searching has called none, and relies on this look.
-        if (!anything_left(pool)) return false;
+        if (!any_tasks_left(pool)) return false;
         worker.must_search = true;
         if (worker.task_count()) {
             // It counts as searching again, so that it calls the next searcher when it stops: other queues may also
@@ -159,7 +159,7 @@ bool search(Worker& worker) {
 
 void stop_searching_now(Worker& worker) {
     worker.searches = false;
-    cease_to_search(*worker.pool);
+    end_search(*worker.pool);
 }
 
 Worker* take_idle(Pool& pool) {
@@ -169,7 +169,7 @@ Worker* take_idle(Pool& pool) {
             uint64_t word = pool.idle[w].load(std::memory_order_relaxed);
             for (; word; word &= word - 1) {
                 Worker* worker = pool.member(w * 64 + uint32_t(__builtin_ctzll(word)));
-                if (distance(*worker) <= most && take_bit(*worker)) return worker;
+                if (distance(*worker) <= most && clear_idle_bit(*worker)) return worker;
             }
         }
     }
@@ -191,16 +191,16 @@ void call_searcher(Pool& pool) {
         pool.searching.fetch_sub(1, std::memory_order_acq_rel);
         // Tasks may be left whose submitters relied on `searching`. If no idle bit is set after the look, nothing needs
         // to be done: a worker that sets its bit later looks, too.
-        if (!anything_left(pool) || !any_idle(pool)) return;
+        if (!any_tasks_left(pool) || !any_idle(pool)) return;
     }
 }
 
-void cease_to_search(Pool& pool) {
+void end_search(Pool& pool) {
     uint32_t before = pool.searching.fetch_sub(1, std::memory_order_acq_rel);
     in_between();
     // A write, for the order: a worker that becomes idle after it looks at all queues after this thread's decrement. So
     // a submitter that comes after that look sees the decrement, and calls that worker.
-    if (before == 1 && pool.idlers.fetch_add(0, std::memory_order_acq_rel) && anything_left(pool)) {
+    if (before == 1 && pool.idlers.fetch_add(0, std::memory_order_acq_rel) && any_tasks_left(pool)) {
         call_searcher(pool);
     }
 }

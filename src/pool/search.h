@@ -11,10 +11,10 @@ namespace fiberrt {
 void become_idle(Worker& worker);
 
 // Clears the worker's idle bit. False: another thread has cleared it.
-bool take_bit(const Worker& worker);
+bool clear_idle_bit(const Worker& worker);
 
 // Whether there are tasks in any queue that other workers may take from.
-bool anything_left(const Pool& pool);
+bool any_tasks_left(const Pool& pool);
 
 // Pops the oldest task that any worker may take. Under the worker's lock.
 bool pop_task(Worker& worker, Task* out);
@@ -30,7 +30,7 @@ inline void stop_searching(Worker& worker) { // for each task: most workers do n
 }
 
 // Takes a thread out of Pool::searching, and calls another searcher if tasks are left.
-void cease_to_search(Pool& pool);
+void end_search(Pool& pool);
 
 // Calls an idle worker to search, unless one searches already. For a caller that has put a task where others may take
 // it.

@@ -18,12 +18,12 @@ bool is_closed(const Pool& pool, const Put& how) {
     return !is(pool, how.pool_id) || (closing && !how.by_task);
 }
 
-bool somebody_searches(const Pool& pool) { return pool.searching.load(std::memory_order_relaxed); }
+bool any_searching(const Pool& pool) { return pool.searching.load(std::memory_order_relaxed); }
 
 // The worker that gets the task: the workers in turn. But a worker that spins for tasks comes first, because it finds a
 // task in its own queue at once, and others would have to steal it.
 uint32_t first_place(Pool& pool, uint32_t count) {
-    if (somebody_searches(pool)) return pool.looks_out;
+    if (any_searching(pool)) return pool.last_spinner;
     uint32_t at = pool.round;
     if (count > 1) pool.round = at + 1 < count ? at + 1 : 0; // two submitters at one time may get the same place
     return at;
@@ -46,8 +46,8 @@ int put_somewhere(Pool& pool, const Task& task, const Put& how) {
 
 Worker* take_idle_for(Pool& pool, const Put& how) {
     if (is_closed(pool, how)) return nullptr;
-    in_between();                                               // the pool may be closed here
-    return somebody_searches(pool) ? nullptr : take_idle(pool); // a searching worker finds the task without a message
+    in_between();                                           // the pool may be closed here
+    return any_searching(pool) ? nullptr : take_idle(pool); // a searching worker finds the task without a message
 }
 
 int submit_from_outside(Pool& pool, const Task& task, const Put& how) {

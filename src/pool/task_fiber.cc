@@ -5,7 +5,7 @@
 #include "core/children.h"
 #include "core/hooks.h"
 #include "core/life.h"
-#include "core/relay.h"
+#include "core/scheduler.h"
 #include "pool/pool.h"
 #include "pool/search.h"
 
@@ -73,24 +73,24 @@ bool changed_floating_point() {
 
 // Whether the task has left anything that a new fiber does not have. Then the fiber ends with its task. So it does in
 // the child of a fork, where the fiber is no task fiber any more and no thread works for the pool.
-bool left_something(const Cord& cord, const Fiber* me) {
+bool left_state(const Cord& cord, const Fiber* me) {
     const auto* exceptions = static_cast<const char*>(cord.thread_state.exceptions);
     bool thrown = *reinterpret_cast<void* const*>(exceptions) || *reinterpret_cast<const uint32_t*>(exceptions + 8);
     uint32_t generation = me->generation.load(std::memory_order_relaxed);
-    return me->sched.attention | me->sched.permit | me->requests.cancelled | me->requests.interrupt_pending |
-           me->extras.flags | me->extras.held | me->extras.tag_kind | (me->name[0] != 0) | (me->scopes != nullptr) |
-           !me->joiners.empty() | (me->values.locals != nullptr) | (me->received.transferrer != 0) |
-           (cord.no_switch.depth != 0) | (me->life.kind != Kind::task_fiber) | thrown | (generation >= UINT32_MAX - 2) |
-           changed_floating_point();
+    return me->sched.pending | me->sched.permit | me->requests.cancelled | me->requests.interrupt_pending |
+           me->extras.flags | me->extras.locks_held | me->extras.tag_kind | (me->name[0] != 0) |
+           (me->scopes != nullptr) | !me->joiners.empty() | (me->values.locals != nullptr) |
+           (me->received.transferrer != 0) | (cord.no_switch.depth != 0) | (me->life.kind != Kind::task_fiber) |
+           thrown | (generation >= UINT32_MAX - 2) | changed_floating_point();
 }
 
 // Makes the fiber look new: its handle is stale, as if another fiber had its slot, and its joiners get the result.
 void renew(Fiber* me, void* result) {
-    EndWait* told = joiners_elsewhere(me);
+    EndWait* joiners = joiners_elsewhere(me);
     me->requests.asked_elsewhere = false;
     fibers.end_use(me);
     me->generation.store(me->generation.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
-    if (told) end_waits_complete(told, result, 0);
+    if (joiners) end_waits_complete(joiners, result, 0);
 }
 
 void* run_tasks(void* argument) {
@@ -100,35 +100,35 @@ void* run_tasks(void* argument) {
     Task task;
     while (next_task(worker, &task)) {
         if (!task.child || child_begins(cord, task.child, me)) {
-            worker.taker_in_task = true;
+            worker.fetching_fiber_in_task = true;
             void* result = run(task);
-            if (left_something(cord, me)) [[unlikely]]
+            if (left_state(cord, me)) [[unlikely]]
                 return result;
             renew(me, result);
             *cord.thread_state.errno_address = 0;
         }
         task_ended(worker);
-        if (worker.taker != me) {
-            if (taker_goes_on(worker)) break;
-            worker.taker = me;
+        if (worker.fetching_fiber != me) {
+            if (fetching_fiber_goes_on(worker)) break;
+            worker.fetching_fiber = me;
         }
-        worker.taker_in_task = false;
+        worker.fetching_fiber_in_task = false;
         if (cord.sched.queue.empty()) {
-            turn_taken(cord);
+            charge_and_poll(cord);
         } else { // fibers that were woken come before new tasks
-            take_turns(cord, me);
+            reschedule(cord, me);
         }
     }
-    if (worker.taker == me) worker.taker = nullptr;
+    if (worker.fetching_fiber == me) worker.fetching_fiber = nullptr;
     me->life.kind = Kind::internal; // it runs no task any more
-    if (--worker.runners == 0) wake_leavers(worker);
+    if (--worker.task_fibers == 0) wake_leavers(worker);
     return nullptr;
 }
 
 } // namespace
 
 void task_ended(Worker& worker, uint64_t n) {
-    hooks::given(worker.pool); // ThreadSanitizer: the closer sees the task's writes
+    hooks::tsan_release(worker.pool); // ThreadSanitizer: the closer sees the task's writes
     // Release: a thread that counts this task as ended also counts the tasks that it has submitted.
     worker.finished.store(worker.finished.load(std::memory_order_relaxed) + n, std::memory_order_release);
     Pool& pool = *worker.pool;
@@ -143,27 +143,27 @@ void wake_leavers(Worker& worker) {
     }
 }
 
-bool taker_goes_on(const Worker& worker) {
-    const Fiber* taker = worker.taker;
-    if (!taker) return false;
-    switch (taker->sched.state) {
+bool fetching_fiber_goes_on(const Worker& worker) {
+    const Fiber* fiber = worker.fetching_fiber;
+    if (!fiber) return false;
+    switch (fiber->sched.state) {
     case State::scheduled:
     case State::awaiting_stack: return true;
     case State::running:
     case State::queued:
-    case State::woken: return !worker.taker_in_task;
+    case State::woken: return !worker.fetching_fiber_in_task;
     default: return false;
     }
 }
 
 bool at_limit(const Worker& worker) {
     uint32_t limit = worker.pool->task_limit;
-    return limit && worker.runners >= limit;
+    return limit && worker.task_fibers >= limit;
 }
 
-bool make_taker(Cord& cord, Worker& worker) {
+bool make_task_fiber(Cord& cord, Worker& worker) {
     if (at_limit(worker)) return false;
-    if (worker.taker && worker.taker->sched.state == State::awaiting_stack) return false;
+    if (worker.fetching_fiber && worker.fetching_fiber->sched.state == State::awaiting_stack) return false;
     Fiber* fiber;
     worker.starved = fiber_create(cord, Kind::task_fiber, &fiber) < 0;
     if (worker.starved) return false;
@@ -173,15 +173,15 @@ bool make_taker(Cord& cord, Worker& worker) {
     fiber->life.detached = true;
     fiber->sched.state = State::scheduled;
     cord.sched.queue.push(fiber);
-    worker.runners++;
-    worker.taker = fiber;
-    worker.taker_in_task = false;
+    worker.task_fibers++;
+    worker.fetching_fiber = fiber;
+    worker.fetching_fiber_in_task = false;
     return true;
 }
 
 void task_fiber_ended(Cord& cord, const Fiber* fiber) {
     Worker& worker = *worker_of(cord);
-    if (worker.taker == fiber) worker.taker = nullptr;
+    if (worker.fetching_fiber == fiber) worker.fetching_fiber = nullptr;
     if (fiber->life.end_error) {
         // coverage: no memory
         worker.starved = true; // it has never run
@@ -189,7 +189,7 @@ void task_fiber_ended(Cord& cord, const Fiber* fiber) {
         task_ended(worker);
     }
     stop_searching(worker);
-    if (--worker.runners == 0) wake_leavers(worker);
+    if (--worker.task_fibers == 0) wake_leavers(worker);
 }
 
 void task_fiber_waits(Cord& cord) {

@@ -16,10 +16,10 @@ struct LeaveWait : Wait {
 void wake_leavers(Worker& worker);
 
 // Makes a fiber that takes tasks. False: there is no memory for one now, or the worker is at its limit.
-bool make_taker(Cord& cord, Worker& worker);
+bool make_task_fiber(Cord& cord, Worker& worker);
 
 // Whether the taker will look for tasks again by itself, without a wakeup.
-bool taker_goes_on(const Worker& worker);
+bool fetching_fiber_goes_on(const Worker& worker);
 
 // Whether as many tasks of the worker have begun as Pool::task_limit allows. Until one of these ends, the worker begins
 // no task, and is not idle.

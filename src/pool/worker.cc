@@ -10,7 +10,7 @@
 #include "pool/pool.h"
 #include "pool/search.h"
 #include "pool/task_fiber.h"
-#include "core/relay.h"
+#include "core/scheduler.h"
 
 #include <errno.h>
 #include <initializer_list>
@@ -20,7 +20,7 @@ namespace fiberrt {
 namespace {
 
 // Marks the worker as not idle. Returns whether it has been asked to search.
-bool rise(Worker& worker, bool message_has_come) {
+bool clear_idle(Worker& worker, bool message_has_come) {
     Locked locked(worker.lock);
     if (message_has_come) worker.message_under_way = false;
     bool asked = worker.search_asked;
@@ -30,7 +30,7 @@ bool rise(Worker& worker, bool message_has_come) {
 
 // Undoes a call whose message did not reach the worker, because it had left. Another thread may have the record by now,
 // and senders that saw the message under way have not called that thread: so it is woken.
-void message_astray(Worker& worker) {
+void message_undelivered(Worker& worker) {
     bool asked;
     {
         Locked locked(worker.lock);
@@ -38,25 +38,25 @@ void message_astray(Worker& worker) {
         asked = worker.search_asked;
         worker.search_asked = false;
     }
-    if (asked) cease_to_search(*worker.pool);
+    if (asked) end_search(*worker.pool);
     worker_wake(worker);
 }
 
 void called(Cord& cord, Message* message) {
     Worker& worker = *static_cast<WorkerMessage*>(message)->worker;
     Pool& pool = *worker.pool;
-    if (cord.work != &worker.work) return message_astray(worker);
-    take_bit(worker);
-    bool asked = rise(worker, true);
+    if (cord.work != &worker.work) return message_undelivered(worker);
+    clear_idle_bit(worker);
+    bool asked = clear_idle(worker, true);
     if (pool.over.load(std::memory_order_acquire)) wake_leavers(worker);
     bool at_once =
         cord.sched.queue.empty() && !worker.in_loop; // others that are runnable may take long, as may the loop
     bool wanted = asked || worker.task_count();      // else there is no task any more, or the pool is over
-    bool works = wanted && !taker_goes_on(worker) && make_taker(cord, worker);
+    bool works = wanted && !fetching_fiber_goes_on(worker) && make_task_fiber(cord, worker);
     if (asked && works && at_once && !worker.searches) {
         worker.searches = true;
     } else if (asked) {
-        cease_to_search(pool);
+        end_search(pool);
     }
     if (!at_once && worker.task_count()) call_searcher(pool); // another worker can run the task sooner
 }
@@ -95,7 +95,7 @@ void drop(Cord& cord, Worker& worker, bool own) {
             if (!(own ? worker.own_tasks.pop(&task) : pop_task(worker, &task))) return;
         }
         if (task.child) child_never_begins(cord, task.child, -EOWNERDEAD);
-        hooks::given(worker.pool);
+        hooks::tsan_release(worker.pool);
         worker.finished.store(worker.finished.load(std::memory_order_relaxed) + 1, std::memory_order_release);
     }
 }
@@ -153,7 +153,7 @@ int worker_put(Worker& worker, const Task& task, const Put& how, bool call) {
             if (capacity > UINT32_MAX / 2 || !worker_make_room(worker, queue, capacity)) return -ENOMEM;
             continue;
         }
-        if (to && !send(*to, &worker.message)) message_astray(worker);
+        if (to && !send(*to, &worker.message)) message_undelivered(worker);
         return 0;
     }
 }
@@ -168,7 +168,7 @@ bool worker_call(Worker& worker, uint64_t pool_id, bool search) {
         if (!worker.message_under_way) to = worker.cord;
         worker.message_under_way = true;
     }
-    if (to && !send(*to, &worker.message)) message_astray(worker);
+    if (to && !send(*to, &worker.message)) message_undelivered(worker);
     return true;
 }
 
@@ -187,8 +187,8 @@ void busy(Cord& cord) {
     Worker& worker = *worker_of(cord);
     worker.starved = false;
     if (!worker.idle) return;
-    take_bit(worker);
-    if (rise(worker, false)) cease_to_search(*worker.pool);
+    clear_idle_bit(worker);
+    if (clear_idle(worker, false)) end_search(*worker.pool);
     if (worker.task_count()) call_searcher(*worker.pool); // the fiber that now runs may take long
 }
 
@@ -198,21 +198,21 @@ bool idle(Cord& cord) { // coverage: no memory
     // It tries once between two sleeps, so that fibers that could give memory back have their turn, too.
     bool starved = worker.starved;
     if (worker.own_tasks.count() || worker.task_count()) {
-        if (!starved && make_taker(cord, worker)) return true;
+        if (!starved && make_task_fiber(cord, worker)) return true;
         if (worker.task_count()) call_searcher(pool); // another worker may have a stack
         return false;
     }
     worker.starved = false;
     if (worker.leaving) {
-        if (!worker.runners) wake_leavers(worker); // other workers have taken its tasks
+        if (!worker.task_fibers) wake_leavers(worker); // other workers have taken its tasks
     } else if (!worker.own_only && !at_limit(worker)) {
         in_between();
         become_idle(worker);
         in_between();
-        if (!PLANTED(no_look_before_sleep) && anything_left(pool)) {
+        if (!PLANTED(no_look_before_sleep) && any_tasks_left(pool)) {
             busy(cord);
             worker.must_search = true;
-            if (!starved && make_taker(cord, worker)) return true;
+            if (!starved && make_task_fiber(cord, worker)) return true;
             worker.starved |= starved;
         }
     }
@@ -224,12 +224,13 @@ bool idle(Cord& cord) { // coverage: no memory
 
 void tick(Cord& cord) {
     Worker& worker = *worker_of(cord);
-    if ((worker.task_count() || worker.own_tasks.count()) && !taker_goes_on(worker)) make_taker(cord, worker);
+    if ((worker.task_count() || worker.own_tasks.count()) && !fetching_fiber_goes_on(worker))
+        make_task_fiber(cord, worker);
 }
 
 bool starved(const Cord& cord) { return worker_of(cord)->starved; }
 
-void left_to_loop(Cord& cord, bool left) { worker_of(cord)->in_loop = left; }
+void suspended(Cord& cord, bool left) { worker_of(cord)->in_loop = left; }
 
 void leave(Cord& cord) { worker_leave(cord, false); }
 
@@ -242,8 +243,9 @@ void abandon(Cord& cord) { // coverage: race
         bool ours = fiber->cord.load(std::memory_order_relaxed) == &cord && fiber->life.kind == Kind::task_fiber;
         if (ours && fiber->sched.state != State::scheduled && fiber->sched.state != State::awaiting_stack) begun++;
     });
-    if (worker.taker && !worker.taker_in_task && taker_goes_on(worker) &&
-        worker.taker->sched.state != State::scheduled && worker.taker->sched.state != State::awaiting_stack) {
+    if (worker.fetching_fiber && !worker.fetching_fiber_in_task && fetching_fiber_goes_on(worker) &&
+        worker.fetching_fiber->sched.state != State::scheduled &&
+        worker.fetching_fiber->sched.state != State::awaiting_stack) {
         begun--; // between two tasks
     }
     {
@@ -260,14 +262,14 @@ void abandon(Cord& cord) { // coverage: race
     drop(cord, worker, true);
     task_ended(worker, begun);
     stop_searching(worker);
-    worker.taker = nullptr;
-    worker.runners = 0;
+    worker.fetching_fiber = nullptr;
+    worker.task_fibers = 0;
     worker.leavers = nullptr;
     pool_member_left(pool, worker);
     call_searcher(pool);
 }
 
-constexpr WorkOps begun = {idle, busy, tick, starved, left_to_loop, task_fiber_waits, task_fiber_ended, leave, abandon};
+constexpr WorkOps begun = {idle, busy, tick, starved, suspended, task_fiber_waits, task_fiber_ended, leave, abandon};
 
 // The thread has called pthread_exit in the initialiser: it has no tasks yet.
 void abandon_unbegun(Cord& cord) {
@@ -280,7 +282,7 @@ constexpr WorkOps unbegun = {
     .busy = [](Cord&) {},
     .tick = [](Cord&) {},
     .starved = [](const Cord&) { return false; },
-    .left_to_loop = [](Cord&, bool) {},
+    .suspended = [](Cord&, bool) {},
     .waits_for_stack = [](Cord&) {},
     .fiber_ended = [](Cord&, const Fiber*) {},
     .leave = nullptr,
@@ -321,7 +323,7 @@ int worker_leave(Cord& cord, bool stoppable) {
     busy(cord);
     uint32_t time = worker.times_begun;
     worker.leaver_count++;
-    while (worker.runners || !emptied(worker)) {
+    while (worker.task_fibers || !emptied(worker)) {
         int error = wait_to_leave(cord, worker, stoppable);
         // Another fiber's worker_leave may have returned first, and a third fiber may have bound the thread again.
         if (cord.work != &worker.work || worker.times_begun != time) return 0;

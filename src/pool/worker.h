@@ -64,13 +64,13 @@ struct alignas(64) Worker {
     WorkerMessage message;
 
     // Only the worker's thread uses the members below.
-    Fiber* taker = nullptr;
-    bool taker_in_task = false;
+    Fiber* fetching_fiber = nullptr;
+    bool fetching_fiber_in_task = false;
     bool own_last = false;    // the last task was of own_tasks, if there was any
     bool searches = false;    // counted in Pool::searching
     bool must_search = false; // there were tasks in other workers' queues
     bool starved = false;     // there are tasks, but no fiber or stack to run them
-    uint32_t runners = 0;     // each has a task that has begun, except the taker, which may be about to begin one
+    uint32_t task_fibers = 0; // each has a task that has begun, except the taker, which may be about to begin one
     bool own_only = false;    // of a bound thread: it takes only the tasks of own_tasks
     uint32_t random = 0;
     uint32_t times_begun = 0;

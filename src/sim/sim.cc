@@ -92,7 +92,7 @@ bool simulation_begin() {
 
 namespace {
 
-FIBERRT_BEGINS(When::first_cord, simulation_begin);
+FIBERRT_INITIALIZER(When::first_cord, simulation_begin);
 
 }
 
@@ -145,7 +145,9 @@ void order(Fiber** due, unsigned count) {
 
 uint32_t pick_below(uint32_t n) { return simulation.pick(n, Site::victim); }
 
-bool stuck(Cord& cord) { return !cord.inbox.has_mail() && others_sleep() && !some_op_ends(cord) && others_are_stuck(); }
+bool stuck(Cord& cord) {
+    return !cord.inbox.has_message() && others_sleep() && !some_op_ends(cord) && others_are_stuck();
+}
 
 bool refuses(Resource what) {
     if (!this_cord) return false;
@@ -163,7 +165,7 @@ constinit const Environment simulation_environment = {
     .between = let_another_act,
     .ring = ring_cord,
     .sleep = sleep_without_backend,
-    .step = step,
+    .before_switch = step,
     .slice_over = slice_over,
     .poll_interval = poll_interval,
     .order = order,

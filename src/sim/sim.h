@@ -62,7 +62,7 @@ extern Simulation simulation;
 extern const Backend sim_backend;
 
 // Reads the environment variables, once, and installs the environment of the simulation if they ask for it. The calling
-// thread becomes the only one that may have cords. Returns true, as a Beginning that has not failed (core/begin.h).
+// thread becomes the only one that may have cords. Returns true, as a Initializer that has not failed (core/begin.h).
 bool simulation_begin();
 bool simulation_possible(); // it has begun without an error, or may still begin
 

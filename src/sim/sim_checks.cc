@@ -29,7 +29,7 @@ bool is_queued(State state) { return state == State::scheduled || state == State
 void check_queue(const Cord& cord) {
     if (cord.shutdown.leaving) return; // the cord drops its fibers one by one
     for (uint32_t i = 0, size = cord.sched.queue.size(); i < size; i++) {
-        const Fiber* fiber = cord.sched.queue.in_turn(i);
+        const Fiber* fiber = cord.sched.queue.nth(i);
         if (!is_queued(fiber->sched.state))
             simulation_fails("a fiber is in the run queue that does not count as runnable");
         if (fiber->index >= few) continue;

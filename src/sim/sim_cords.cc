@@ -44,7 +44,7 @@ constexpr unsigned looks_in_a_row = 8;
 
 struct VirtualCord {
     Fiber place;         // where the cord continues: only the members that a switch saves are used
-    hooks::LeftStack at; // the stack of that place
+    hooks::CordStack at; // the stack of that place
     Cord* cord = nullptr;
     void* (*run)(void*) = nullptr; // null once the cord has begun
     char* stack = nullptr;         // its main flow's stack; null: the thread's own
@@ -103,7 +103,7 @@ void free_gone() {
     VirtualCord* gone = cords_here.gone;
     if (!gone) return;
     cords_here.gone = nullptr;
-    hooks::left_stack_gone(gone->at);
+    hooks::cord_stack_gone(gone->at);
     hooks::stack_gone(gone->stack + guard_size, stack_size - guard_size);
     munmap(gone->stack, stack_size);
     free(gone);
@@ -122,7 +122,7 @@ void give_thread(VirtualCord& from, VirtualCord& to, bool for_good) {
     if (to.run) {
         hooks::start_other_cord(*from.cord, &from.place, from.at, &to.place, to.at, for_good, begin, nullptr);
     } else {
-        hooks::leave_for_other_cord(*from.cord, &from.place, from.at, &to.place, to.at, for_good);
+        hooks::switch_to_other_cord(*from.cord, &from.place, from.at, &to.place, to.at, for_good);
     }
     free_gone();
     this_cord = from.ended ? nullptr : from.cord;
@@ -188,7 +188,7 @@ void* begin(void*) {
 }
 
 VirtualCord* make_virtual(Cord& cord) {
-    void* memory = aligned_take(alignof(VirtualCord), sizeof(VirtualCord));
+    void* memory = aligned_allocate(alignof(VirtualCord), sizeof(VirtualCord));
     if (!memory) return nullptr;
     auto* made = new (memory) VirtualCord;
     made->cord = &cord;
@@ -322,7 +322,7 @@ bool sleep_among_others(int64_t deadline) {
     if (alone()) return false;
     VirtualCord& me = present();
     me.asleep = true;
-    me.rung = me.rung && me.cord->inbox.has_mail(); // counts only rings since it has parked
+    me.rung = me.rung && me.cord->inbox.has_message(); // counts only rings since it has parked
     me.deadline = deadline;
     VirtualCord& next = next_to_go_on();
     bool stuck = next.ended || (&next == &me && !is_able(me, Do::nothing));

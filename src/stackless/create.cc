@@ -17,7 +17,7 @@ int hosted_create_with(Cord& cord, const fiber_attr& attr, fiber_step_t step, vo
         fiber->extras.flags |= flag_free_arg;
     }
     if (attr.name[0]) {
-        Locked locked(fiber->mail.lock);
+        Locked locked(fiber->remote.lock);
         copy_name(fiber->name, sizeof fiber->name, attr.name);
     }
     return 0;

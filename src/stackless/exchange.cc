@@ -64,7 +64,7 @@ void Batch::take(Cord& cord) {
 int wait_and_take(Cord& cord, Batch& batch, int64_t deadline) {
     while (!batch.count) {
         // Starting the operations may have cancelled the caller: by a destructor, or by the end of a fiber's scope.
-        if (cord.sched.current->sched.attention) return attend(cord, cord.sched.current);
+        if (cord.sched.current->sched.pending) return check_pending(cord, cord.sched.current);
         Wait wait;
         wait.what = WaitFor::exchange;
         wait.stop = stop_at_once;
@@ -76,7 +76,7 @@ int wait_and_take(Cord& cord, Batch& batch, int64_t deadline) {
         if (error && error != -ETIMEDOUT) return error;
         batch.take(cord);
         if (!error || batch.count) continue;
-        return cord.sched.current->sched.attention ? attend(cord, cord.sched.current) : 0;
+        return cord.sched.current->sched.pending ? check_pending(cord, cord.sched.current) : 0;
     }
     return batch.count;
 }
@@ -96,10 +96,10 @@ int not_started(fiber_op_t* const* ops, int op_count, int error) {
 int exchange(Cord& cord, fiber_op_t* const* ops, int op_count, fiber_completion_t* out, int most, int64_t timeout_ns,
              BeginOp begin) {
     Fiber* me = cord.sched.current;
-    if (me->sched.attention) return not_started(ops, op_count, attend(cord, me));
-    if (turns_used_up(cord)) {
-        turn_give(cord);
-        if (me->sched.attention) return not_started(ops, op_count, attend(cord, me));
+    if (me->sched.pending) return not_started(ops, op_count, check_pending(cord, me));
+    if (budget_spent(cord)) {
+        poll_and_give_way(cord);
+        if (me->sched.pending) return not_started(ops, op_count, check_pending(cord, me));
     }
     if (cord.executor.exchanger) return not_started(ops, op_count, -EBUSY);
     Batch batch = {out, most};
@@ -108,7 +108,7 @@ int exchange(Cord& cord, fiber_op_t* const* ops, int op_count, fiber_completion_
     if (batch.count) return batch.count;
     if (timeout_ns) return wait_and_take(cord, batch, deadline_after(cord, timeout_ns));
     poll_now(cord);
-    take_turns(cord, me);
+    reschedule(cord, me);
     batch.take(cord);
     return batch.count;
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// Hosted fibers: their creation, their turns on the carrier, and their end.
+// Hosted fibers: their creation, their turns on the executor, and their end.
 #include "stackless/hosted.h"
 
 #include "base/check.h"
@@ -25,7 +25,7 @@ inline int64_t result_for(Cord& cord, Fiber* fiber) {
         if (fiber->step == step_of_none) stop(cord, fiber, -ECANCELED); // the first stop came before this wait
         return result;
     }
-    fiber->sched.turn &= uint8_t(~turn_op);
+    fiber->sched.hosted_flags &= uint8_t(~hosted_flag_op);
     *fiber->call.op->result = result;
     return result;
 }
@@ -33,7 +33,7 @@ inline int64_t result_for(Cord& cord, Fiber* fiber) {
 // Why a call of the fiber that may wait would be refused; 0: it would not.
 int refused(Cord& cord, Fiber* fiber) {
     Acting acting(cord, fiber);
-    return fiber->sched.attention ? attend(cord, fiber) : 0;
+    return fiber->sched.pending ? check_pending(cord, fiber) : 0;
 }
 
 void step_yields(Cord& cord, Fiber* fiber) {
@@ -46,7 +46,7 @@ void step_yields(Cord& cord, Fiber* fiber) {
 
 void again(Cord& cord, Fiber* fiber) {
     int error = refused(cord, fiber);
-    if (!error) fiber->sched.turn |= turn_plain;
+    if (!error) fiber->sched.hosted_flags |= hosted_flag_plain;
     make_runnable(cord, fiber, State::queued, error);
 }
 
@@ -64,10 +64,10 @@ int64_t begin_now(Cord& cord, Fiber* fiber, HostedOp& op) {
     return fiber->step == step_of_none ? -ECANCELED : op.begin(cord, fiber, op);
 }
 
-// Handles a step's return value. plain_turns() handles the ordinary FIBER_STEP_AGAIN itself.
-[[gnu::noinline]] void turn_ended(Cord& cord, Fiber* fiber, int how) {
+// Handles a step's return value. run_plain_turns() handles the ordinary FIBER_STEP_AGAIN itself.
+[[gnu::noinline]] void step_returned(Cord& cord, Fiber* fiber, int how) {
     cord.no_switch.depth = 0; // a section that the step left open ends with it
-    fiber->sched.turn &= uint8_t(~turn_plain);
+    fiber->sched.hosted_flags &= uint8_t(~hosted_flag_plain);
     if (fiber->sched.state != State::running) { // it has started an operation
         if (how != FIBER_STEP_WAIT) misused_while_waiting(cord, fiber);
         return;
@@ -82,43 +82,43 @@ int64_t begin_now(Cord& cord, Fiber* fiber, HostedOp& op) {
 }
 
 // Runs a turn of the head of the queue, and tells the user's hooks before and after it.
-void turn_told(Cord& cord, Fiber* carrier, Fiber* fiber) {
+void run_hooked_turn(Cord& cord, Fiber* executor, Fiber* fiber) {
     cord.sched.queue.pop_front();
     int64_t result = result_for(cord, fiber);
     if (result == hosted_waits) return;
     fiber->sched.state = State::running;
-    cord.observer.ops->switched(cord, carrier, fiber);
+    cord.observer.ops->switched(cord, executor, fiber);
     cord.sched.current = fiber;
     int how = fiber->step(fiber->user(), result);
-    cord.observer.ops->switched(cord, fiber, carrier);
+    cord.observer.ops->switched(cord, fiber, executor);
     cord.sched.current = fiber;
-    turn_ended(cord, fiber, how);
-    cord.sched.current = carrier;
+    step_returned(cord, fiber, how);
+    cord.sched.current = executor;
 }
 
 int64_t has_been_done(Cord&, Fiber*, HostedOp& op) { return op.returned; }
 
-bool has_step(const Fiber* fiber) { return fiber && fiber->sched.turn & turn_step; }
+bool has_step(const Fiber* fiber) { return fiber && fiber->sched.hosted_flags & hosted_flag_step; }
 
-// Makes the carrier the current fiber again, before the thread does something other than steps. Tells the observer of
+// Makes the executor the current fiber again, before the thread does something other than steps. Tells the observer of
 // the last step's end: that step may have been the first to set an ambient value on this cord.
-void steps_pause(Cord& cord, Fiber* carrier) {
-    cord.sched.current = carrier;
+void steps_pause(Cord& cord, Fiber* executor) {
+    cord.sched.current = executor;
     if (cord.hooked & hooked_by_any_user) [[unlikely]]
-        cord.observer.ops->switched(cord, carrier, carrier);
+        cord.observer.ops->switched(cord, executor, executor);
 }
 
 // Runs a turn of the head of the queue, after a poll if one is due. False: the head has no step, perhaps since the
 // poll.
-[[gnu::noinline]] bool any_turn(Cord& cord, Fiber* carrier, bool counted) {
+[[gnu::noinline]] bool run_turn(Cord& cord, Fiber* executor, bool counted) {
     if (!has_step(cord.sched.queue.front())) return false;
     if (!counted) cord.sched.budget--;
     if (cord.sched.budget <= 0) [[unlikely]] {
-        steps_pause(cord, carrier);
+        steps_pause(cord, executor);
         poll_if_used_up(cord);
         if (!has_step(cord.sched.queue.front())) return false;
         if (cord.hooked & hooked_by_any_user) {
-            turn_told(cord, carrier, cord.sched.queue.front());
+            run_hooked_turn(cord, executor, cord.sched.queue.front());
             return true;
         }
     }
@@ -128,13 +128,13 @@ void steps_pause(Cord& cord, Fiber* carrier) {
     if (result == hosted_waits) return true;
     fiber->sched.state = State::running;
     cord.sched.current = fiber;
-    turn_ended(cord, fiber, fiber->step(fiber->user(), result));
+    step_returned(cord, fiber, fiber->step(fiber->user(), result));
     return true;
 }
 
 // Runs turns of the head of the queue as long as they are plain: turns of coroutines that only give way, the most
 // common ones. True: the budget is used up, and the next turn has been counted.
-inline bool plain_turns(Cord& cord) {
+inline bool run_plain_turns(Cord& cord) {
     constexpr uint32_t queued = Fiber::Sched::plain_word(State::queued);
     constexpr uint32_t running = Fiber::Sched::plain_word(State::running);
     Fiber* fiber = cord.sched.queue.front();
@@ -148,7 +148,7 @@ inline bool plain_turns(Cord& cord) {
         cord.sched.current = fiber;
         int how = fiber->step(fiber->user(), 0);
         if (how != FIBER_STEP_AGAIN || fiber->sched.word() != running) [[unlikely]] {
-            turn_ended(cord, fiber, how);
+            step_returned(cord, fiber, how);
             return false;
         }
         fiber->sched.set_word(queued);
@@ -159,16 +159,16 @@ inline bool plain_turns(Cord& cord) {
 }
 
 // Runs hosted fibers with a step until the head of the queue is no such fiber.
-void run_steps(Cord& cord, Fiber* carrier) {
-    while (any_turn(cord, carrier, plain_turns(cord))) {}
-    steps_pause(cord, carrier);
+void run_steps(Cord& cord, Fiber* executor) {
+    while (run_turn(cord, executor, run_plain_turns(cord))) {}
+    steps_pause(cord, executor);
 }
 
-void* carry(void*) {
+void* run_executor(void*) {
     Cord& cord = *this_cord;
     Fiber* me = cord.sched.current;
     Wait wait;
-    wait.what = WaitFor::turns;
+    wait.what = WaitFor::hosted;
     for (;;) {
         run_steps(cord, me);
         wait.fiber = me;
@@ -178,19 +178,19 @@ void* carry(void*) {
     }
 }
 
-// Makes the carrier and takes its stack at once, so that no step ever waits for a stack.
-int make_carrier(Cord& cord, uint8_t stack_class) {
-    Fiber* carrier;
-    int error = fiber_create(cord, Kind::internal, &carrier);
+// Makes the executor and takes its stack at once, so that no step ever waits for a stack.
+int make_executor(Cord& cord, uint8_t stack_class) {
+    Fiber* executor;
+    int error = fiber_create(cord, Kind::internal, &executor);
     if (error) return error;
-    carrier->call.fn = carry;
-    carrier->call.arg = nullptr;
-    carrier->stack_class = stack_class;
-    if (!stack_take(cord, carrier)) { // coverage: no memory
-        fiber_free(cord, carrier);
+    executor->call.fn = run_executor;
+    executor->call.arg = nullptr;
+    executor->stack_class = stack_class;
+    if (!stack_take(cord, executor)) { // coverage: no memory
+        fiber_free(cord, executor);
         return -EAGAIN;
     }
-    cord.executor.carrier = carrier;
+    cord.executor.fiber = executor;
     return 0;
 }
 
@@ -198,7 +198,7 @@ int make_carrier(Cord& cord, uint8_t stack_class) {
 
 namespace {
 
-Fiber* turn(Cord& cord, Fiber* fiber) {
+Fiber* dispatch(Cord& cord, Fiber* fiber) {
     if (!fiber->step) {
         // Now, not when the host takes the fiber: the host may itself wait for something that go_on gives back, as in
         // fiber_close.
@@ -209,9 +209,9 @@ Fiber* turn(Cord& cord, Fiber* fiber) {
         return nullptr;
     }
     cord.sched.queue.push_front(fiber);
-    Fiber* carrier = cord.executor.carrier;
-    if (carrier->sched.state == State::created) carrier->sched.state = State::scheduled;
-    return carrier;
+    Fiber* executor = cord.executor.fiber;
+    if (executor->sched.state == State::created) executor->sched.state = State::scheduled;
+    return executor;
 }
 
 void cancelled_unrun(Cord& cord, Fiber* fiber) {
@@ -226,22 +226,22 @@ void free_user(Cord& cord, Fiber* fiber) {
     arg_free(cord, fiber->received.free_user, fiber->user());
 }
 
-constexpr ExecutorOps executor_ops = {turn, cancelled_unrun, hosted_leave, free_user};
+constexpr ExecutorOps executor_ops = {dispatch, cancelled_unrun, hosted_leave, free_user};
 
 } // namespace
 
-int hosted_create(Cord& cord, Kind kind, fiber_step_t step, void* user, uint8_t carrier_class, Fiber** out) {
-    int error = step && !cord.executor.carrier ? make_carrier(cord, carrier_class) : 0;
+int hosted_create(Cord& cord, Kind kind, fiber_step_t step, void* user, uint8_t executor_class, Fiber** out) {
+    int error = step && !cord.executor.fiber ? make_executor(cord, executor_class) : 0;
     if (error) return error;
     Fiber* fiber;
     error = fiber_create(cord, kind, &fiber);
     if (error) return error;
     cord.executor.ops = &executor_ops;
     fiber->stack_class = StackPool::no_stack;
-    fiber->sched.attention = attention_noswitch; // for its whole life: it never switches
+    fiber->sched.pending = pending_noswitch; // for its whole life: it never switches
     fiber->step = step;
     fiber->set_user(user);
-    fiber->sched.turn = step ? turn_step : 0;
+    fiber->sched.hosted_flags = step ? hosted_flag_step : 0;
     fiber->resume = 0;
     *out = fiber;
     return 0;
@@ -249,10 +249,10 @@ int hosted_create(Cord& cord, Kind kind, fiber_step_t step, void* user, uint8_t 
 
 int64_t hosted_start(Cord& cord, Fiber* fiber, HostedOp& op, int64_t (*begin)(Cord& cord, Fiber* fiber, HostedOp& op)) {
     fiber->call.op = &op;
-    if (turns_used_up(cord)) { // other fibers run first: nothing has been done yet that could be lost meanwhile
+    if (budget_spent(cord)) { // other fibers run first: nothing has been done yet that could be lost meanwhile
         op.begin = begin;
         op.go_on = begin_now;
-        fiber->sched.turn |= turn_op;
+        fiber->sched.hosted_flags |= hosted_flag_op;
         make_runnable(cord, fiber, State::queued, 0);
         return hosted_waits;
     }
@@ -260,23 +260,23 @@ int64_t hosted_start(Cord& cord, Fiber* fiber, HostedOp& op, int64_t (*begin)(Co
     Acting acting(cord, fiber);
     int64_t result = begin(cord, fiber, op);
     if (result == hosted_waits) {
-        fiber->sched.turn |= turn_op;
+        fiber->sched.hosted_flags |= hosted_flag_op;
         return result;
     }
     *op.result = result;
-    if (cord.sched.budget == budget) turn_counted(cord); // else the operation has counted itself
+    if (cord.sched.budget == budget) charge_call(cord); // else the operation has counted itself
     return result;
 }
 
 void hosted_end(Cord& cord, Fiber* fiber, void* result, int error) {
-    Fiber* before = cord.sched.current == fiber ? cord.executor.carrier : cord.sched.current;
+    Fiber* before = cord.sched.current == fiber ? cord.executor.fiber : cord.sched.current;
     if (cord.hooked & hooked_by_any_user) cord.observer.ops->switched(cord, before, fiber);
     uint32_t noswitch_depth = cord.no_switch.depth; // of a section that the host is in
     uint32_t noswitch_floor = cord.no_switch.floor;
     cord.no_switch.depth = cord.no_switch.floor = 0;
     cord.sched.current = fiber; // for the destructors of the fiber's keys; it may not wait
     fiber->requests.ending = true;
-    if (fiber->extras.held) cord.sync.holder_ended(cord, fiber);
+    if (fiber->extras.locks_held) cord.sync.holder_ended(cord, fiber);
     while (Scope* scope = fiber->scopes) {
         if (scope->has_children) children_cancel(cord, scope, nullptr);
         scope_pop(cord, fiber);
@@ -284,7 +284,7 @@ void hosted_end(Cord& cord, Fiber* fiber, void* result, int error) {
     if (fiber->values.locals) {
         fiber->values.locals->ops->destroy(fiber);
         while (fiber->scopes) scope_pop(cord, fiber);
-        if (fiber->extras.held) cord.sync.holder_ended(cord, fiber);
+        if (fiber->extras.locks_held) cord.sync.holder_ended(cord, fiber);
     }
     if (fiber->extras.tag_kind && cord.observer.ops) cord.observer.ops->exits(cord, fiber);
     cord.no_switch.depth = noswitch_depth;
@@ -292,13 +292,13 @@ void hosted_end(Cord& cord, Fiber* fiber, void* result, int error) {
     if (cord.hooked & hooked_by_any_user) cord.observer.ops->switched(cord, nullptr, before);
     cord.sched.current = before;
     fiber->stack_class = 0; // the slot's next fiber may have a stack
-    fiber->sched.turn = 0;
-    bury(cord, fiber, result, error);
+    fiber->sched.hosted_flags = 0;
+    fiber_finish(cord, fiber, result, error);
 }
 
 void hosted_enter(Cord& cord, Fiber* fiber) {
     cord.executor.entered_by = cord.sched.current;
-    cord.executor.entered_by->extras.flags |= flag_host;
+    cord.executor.entered_by->extras.flags |= flag_entered;
     fiber->sched.state = State::running;
     if (cord.hooked & hooked_by_any_user) cord.observer.ops->switched(cord, cord.executor.entered_by, fiber);
     cord.sched.current = fiber;
@@ -309,7 +309,7 @@ void hosted_leave(Cord& cord) {
     Fiber* fiber = cord.sched.current;
     if (cord.hooked & hooked_by_any_user) cord.observer.ops->switched(cord, fiber, cord.executor.entered_by);
     fiber->sched.state = State::handed_out;
-    cord.executor.entered_by->extras.flags &= uint8_t(~flag_host);
+    cord.executor.entered_by->extras.flags &= uint8_t(~flag_entered);
     cord.sched.current = cord.executor.entered_by;
     cord.executor.entered_by = nullptr;
 }
@@ -326,7 +326,7 @@ void hosted_offer_done(Cord& cord, Fiber* fiber, HostedOp& op) {
     op.go_on = has_been_done;
     op.returned = *op.result;
     fiber->call.op = &op;
-    fiber->sched.turn |= turn_op;
+    fiber->sched.hosted_flags |= hosted_flag_op;
     hosted_offer(cord, fiber);
 }
 

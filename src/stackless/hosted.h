@@ -2,7 +2,7 @@
 // Hosted fibers: fibers without a stack, also called stackless. Their frames belong to a host: a C++ or other runtime.
 //
 // To timers, scopes, cancels, joiners and wakers, a hosted fiber is a Fiber like others. A hosted fiber with a step is
-// a task that is polled: when it is at the head of the run queue, the cord's carrier calls its step. The carrier is a
+// a task that is polled: when it is at the head of the run queue, the cord's executor calls its step. The executor is a
 // fiber with a stack that is in no queue, and gives way as soon as the next fiber has no step. A hosted fiber without a
 // step is offered to the host, which takes it by fiber_exchange. The relay recognizes a hosted fiber by its null `sp`,
 // as it does a first run, so other switches cost nothing more.
@@ -18,7 +18,7 @@
 #pragma once
 
 #include "core/cord.h"
-#include "core/relay.h"
+#include "core/scheduler.h"
 #include "core/wait.h"
 
 #include <new>
@@ -57,10 +57,10 @@ class Acting {
 public:
     Acting(Cord& cord, Fiber* fiber) : cord_(cord), before_(cord.sched.current), fiber_(fiber) {
         cord.sched.current = fiber;
-        fiber->sched.attention &= uint8_t(~attention_noswitch);
+        fiber->sched.pending &= uint8_t(~pending_noswitch);
     }
     ~Acting() {
-        fiber_->sched.attention |= attention_noswitch;
+        fiber_->sched.pending |= pending_noswitch;
         cord_.sched.current = before_;
     }
     Acting(const Acting&) = delete;
@@ -72,9 +72,9 @@ private:
     Fiber* fiber_;
 };
 
-// Makes a hosted fiber. carrier_class: the class of the carrier's stack, if the cord has no carrier yet. 0, -ENOMEM,
+// Makes a hosted fiber. executor_class: the class of the executor's stack, if the cord has no executor yet. 0, -ENOMEM,
 // -EAGAIN.
-int hosted_create(Cord& cord, Kind kind, fiber_step_t step, void* user, uint8_t carrier_class, Fiber** out);
+int hosted_create(Cord& cord, Kind kind, fiber_step_t step, void* user, uint8_t executor_class, Fiber** out);
 
 // Starts an operation of a running hosted fiber. Returns the operation's result, or hosted_waits. An operation that is
 // done at once counts against the budget; when the budget is used up, the next operation begins at a later turn. So a

@@ -63,8 +63,8 @@ int barrier_wait(Barrier& barrier, Caller caller, int64_t timeout_ns) {
         barrier.leave();
     }
     if (!last) return barrier.count ? -ETIMEDOUT : -EINVAL;
-    if (caller.turn_is_due()) [[unlikely]]
-        turn_give(*this_cord);
+    if (caller.charge_makes_poll_due()) [[unlikely]]
+        poll_and_give_way(*this_cord);
     return 1;
 }
 

@@ -5,7 +5,7 @@
 #pragma once
 
 #include "core/cord.h"
-#include "core/relay.h"
+#include "core/scheduler.h"
 
 #include <errno.h>
 #include <pthread.h>
@@ -54,8 +54,8 @@ struct Caller {
     // Returns the error with which a call that may wait must fail at once; 0: none. stoppable: cancels, interrupts and
     // deadlines count; else only a no-switch section.
     int refused(bool stoppable = true) const {
-        if (!fiber || !fiber->sched.attention) return 0;
-        return stoppable || (fiber->sched.attention & attention_noswitch) ? attend(*cord, fiber) : 0;
+        if (!fiber || !fiber->sched.pending) return 0;
+        return stoppable || (fiber->sched.pending & pending_noswitch) ? check_pending(*cord, fiber) : 0;
     }
     // Prepares the caller for a wait, which may give its thread a cord. 0, -ENOTSUP, -ENOMEM.
     int prepare() {
@@ -75,7 +75,7 @@ struct Caller {
         return refused();
     }
     // For a call that did not have to wait: whether it must let the other fibers run now, by SyncWait::give_turn.
-    bool turn_is_due() const { return this_cord && fiberrt::turn_is_due(*this_cord); }
+    bool charge_makes_poll_due() const { return this_cord && fiberrt::charge_makes_poll_due(*this_cord); }
 
 private:
     int prepare_slowly();

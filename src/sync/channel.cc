@@ -228,7 +228,7 @@ int channel_transfer(uint64_t id, bool send, void* item, int64_t timeout_ns) {
     channel->leave();
     if (met) shared_wait_complete(met->wait);
     if (result == -EAGAIN) return -ETIMEDOUT;
-    if (!result && caller.turn_is_due()) [[unlikely]]
+    if (!result && caller.charge_makes_poll_due()) [[unlikely]]
         give_turn(*channel, Channel::kind(send), id, item);
     return result;
 }
@@ -245,11 +245,11 @@ int channel_try(uint64_t id, bool send, void* item) {
 
 void channels_hold() {
     pthread_mutex_lock(&free_channels_mutex);
-    channels.hold();
+    channels.lock();
 }
 
 void channels_let_go() {
-    channels.let_go();
+    channels.unlock();
     pthread_mutex_unlock(&free_channels_mutex);
 }
 

@@ -21,9 +21,9 @@ constexpr WaiterKind to_be_signalled = {"for a condition", nullptr, signal_unwan
 // that the caller waits for may need to lock it.
 int refuse(Mutex& mutex, Caller caller) {
     if (noswitch_refuses(caller.fiber)) return -EPERM;
-    if (caller.turn_is_due()) { // before the interrupt is consumed, as in attend()
+    if (caller.charge_makes_poll_due()) { // before the interrupt is consumed, as in check_pending()
         mutex_unlock(mutex, caller);
-        turn_give(*caller.cord);
+        poll_and_give_way(*caller.cord);
         if (int locked = mutex_lock(mutex, caller, FIBER_FOREVER, false)) return locked;
     }
     return why_refused(*caller.cord, caller.fiber);
@@ -34,7 +34,7 @@ int refuse(Mutex& mutex, Caller caller) {
 int cond_wait(Cond& cond, Mutex& mutex, Caller caller, int64_t timeout_ns) {
     if (!mutex.held_by(caller.identity())) return -EPERM;
     if (int error = caller.prepare()) return error; // a cancel may arrive in prepare()
-    if (caller.fiber && caller.fiber->sched.attention) return refuse(mutex, caller);
+    if (caller.fiber && caller.fiber->sched.pending) return refuse(mutex, caller);
     int64_t deadline = caller.deadline(timeout_ns);
     OneWait one(to_be_signalled);
     cond.enter();

@@ -38,7 +38,7 @@ void empty_lists(const Cord& cord) { // coverage: forked
 // Passes on the permits, items and signals that fibers of the cord were given.
 void pass_on(Cord& cord) { // coverage: forked
     while (SharedWait* shared = cord.shared.woken.pop_front()) {
-        if (shared->unwanted != SyncWait::pass_on) continue; // an offloaded function: it belongs to the parent
+        if (shared->on_orphaned != SyncWait::pass_on) continue; // an offloaded function: it belongs to the parent
         auto& wait = *static_cast<SyncWait*>(shared);
         for (uint32_t i = 0; i < wait.count; i++) {
             if (&wait.waiters[i] != wait.winner) wait.waiters[i].list = nullptr;
@@ -48,21 +48,21 @@ void pass_on(Cord& cord) { // coverage: forked
     }
 }
 
-void in_child(const Survivor& survivor) {
-    Cord* cord = survivor.cord;
-    if (!survivor.alone) {
+void in_child(const Forked& forked) {
+    Cord* cord = forked.cord;
+    if (!forked.alone) {
         lock_stamp_renew();
         identity_stamp_renew();
     }
     if (cord) {
         mutexes_of_cord_forked(*cord);
-        if (survivor.alone) empty_lists(*cord);
+        if (forked.alone) empty_lists(*cord);
         pass_on(*cord);
         each_fiber_of(*cord, [&](Fiber* fiber) {
-            if (fiber != survivor.fiber && fiber->extras.held) cord->sync.holder_ended(*cord, fiber);
+            if (fiber != forked.fiber && fiber->extras.locks_held) cord->sync.holder_ended(*cord, fiber);
         });
     }
-    mutexes_of_thread_forked(cord && survivor.fiber != cord->main_flow.fiber);
+    mutexes_of_thread_forked(cord && forked.fiber != cord->main_flow.fiber);
 }
 
 } // namespace

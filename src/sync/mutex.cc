@@ -75,7 +75,7 @@ void lock_unwanted(SyncWait& wait) {
 void orphan_locked(Mutex& mutex, Completions& done) {
     for (Waiter* waiter = mutex.first(); waiter; waiter = mutex.following(waiter)) waiter->heir = true;
     if (mutex.somebody_is_woken()) mutex.woken_is_heir = true;
-    hooks::given(&mutex.word);
+    hooks::tsan_release(&mutex.word);
     mutex.word.store(Mutex::contended | Mutex::holder_died, std::memory_order_release);
     wake_next(mutex, done);
     contended_update(mutex);
@@ -180,10 +180,10 @@ public:
             mutex_.hold(caller_.cord, caller_.fiber);
             return heir_ || taken == Taken::by_heir ? -EOWNERDEAD : 0;
         }
-        if (stoppable_ && caller_.fiber && caller_.fiber->sched.attention) {
+        if (stoppable_ && caller_.fiber && caller_.fiber->sched.pending) {
             contended_update(mutex_);
             mutex_.leave();
-            return attend(*caller_.cord, caller_.fiber);
+            return check_pending(*caller_.cord, caller_.fiber);
         }
         if (!since_) since_ = clock_now();
         new (&one_) OneWait(locker, identity);

@@ -83,20 +83,20 @@ bool mutex_is_busy(Mutex& mutex);               // it has a holder or a waiter
 void mutex_unlock_slowly(Mutex& mutex, uintptr_t identity);
 
 inline void Mutex::hold(Cord* cord, Fiber* fiber) {
-    hooks::taken(&word);
+    hooks::tsan_acquire(&word);
     home = cord;
     if (!cord) return hold_by_thread();
-    if (cord->sync.held.empty()) cord->sync.holder_ended = mutex_holder_ended;
-    cord->sync.held.push_back(this);
-    if (++fiber->extras.held == 0) [[unlikely]]
-        fiber->extras.held = UINT16_MAX; // coverage: rare
+    if (cord->sync.held_locks.empty()) cord->sync.holder_ended = mutex_holder_ended;
+    cord->sync.held_locks.push_back(this);
+    if (++fiber->extras.locks_held == 0) [[unlikely]]
+        fiber->extras.locks_held = UINT16_MAX; // coverage: rare
 }
 
 inline void Mutex::unhold(Fiber* fiber) {
-    hooks::given(&word);
+    hooks::tsan_release(&word);
     if (!home) return unhold_by_thread();
-    home->sync.held.remove(this);
-    if (fiber->extras.held != UINT16_MAX) fiber->extras.held--;
+    home->sync.held_locks.remove(this);
+    if (fiber->extras.locks_held != UINT16_MAX) fiber->extras.locks_held--;
 }
 
 inline bool Mutex::change(uintptr_t from, uintptr_t to) {

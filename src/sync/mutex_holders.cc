@@ -63,7 +63,7 @@ void hold_here(ShortList<HeldLock>& held) {
 
 } // namespace
 
-void mutexes_of_cord_forked(Cord& cord) { hold_here(cord.sync.held); }
+void mutexes_of_cord_forked(Cord& cord) { hold_here(cord.sync.held_locks); }
 
 void mutexes_of_thread_forked(bool lost) {
     if (!held_key_made.done()) return;
@@ -78,14 +78,14 @@ void mutexes_of_thread_forked(bool lost) {
 void mutex_holder_ended(Cord& cord, Fiber* holder) {
     uintptr_t identity = holder ? Caller::identity_of(cord, holder) : 0;
     HeldLock* next;
-    for (HeldLock* lock = cord.sync.held.front(); lock; lock = next) {
-        next = cord.sync.held.after(lock);
+    for (HeldLock* lock = cord.sync.held_locks.front(); lock; lock = next) {
+        next = cord.sync.held_locks.after(lock);
         auto& mutex = *static_cast<Mutex*>(lock);
         if (holder && Mutex::holder(mutex.word.load(std::memory_order_relaxed)) != identity) continue;
-        cord.sync.held.remove(lock);
+        cord.sync.held_locks.remove(lock);
         mutex_orphan(mutex);
     }
-    if (holder) holder->extras.held = 0;
+    if (holder) holder->extras.locks_held = 0;
 }
 
 } // namespace fiberrt

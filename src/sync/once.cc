@@ -12,7 +12,7 @@ int once_run(Once& once, Caller caller, int (*fn)(void*), void* arg) {
     if (!once.is_done()) {
         result = fn(arg);
         if (!result) {
-            hooks::given(&once.done);
+            hooks::tsan_release(&once.done);
             once.done.store(1, std::memory_order_release);
         }
     }

@@ -14,7 +14,7 @@ struct Once {
     // Acquire: the caller sees the writes of the function. Pairs with once_run().
     bool is_done() const {
         bool is_done = done.load(std::memory_order_acquire);
-        if (is_done) hooks::taken(&done);
+        if (is_done) hooks::tsan_acquire(&done);
         return is_done;
     }
 };

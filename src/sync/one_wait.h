@@ -46,8 +46,8 @@ int wait_unless(Waiters& list, Caller caller, int64_t timeout_ns, const WaiterKi
         return wait_in(list, kind, number, nullptr, caller.cord, caller.deadline(timeout_ns));
     list.leave();
     if (result == -EAGAIN) return -ETIMEDOUT;
-    if (caller.turn_is_due()) [[unlikely]]
-        result ? turn_give(*this_cord) : give_turn(list, kind, number); // after an error it has taken nothing
+    if (caller.charge_makes_poll_due()) [[unlikely]]
+        result ? poll_and_give_way(*this_cord) : give_turn(list, kind, number); // after an error it has taken nothing
     return result;
 }
 

@@ -16,7 +16,7 @@ namespace {
 
 constexpr uint32_t few = 8;       // so many cases need no allocation
 constexpr int nobody = -1;        // no case
-thread_local uint32_t plain_turn; // for a thread without a cord; a cord has Cord::sync.select_turn
+thread_local uint32_t plain_turn; // for a thread without a cord; a cord has Cord::sync.select_first_case
 
 int64_t try_one(Caller caller, fiber_case_t& what) {
     if (what.kind == FIBER_CASE_NONE) return not_yet;
@@ -69,8 +69,8 @@ struct Call {
 
 // The result of a select that does not wait.
 int at_once(Caller caller, const fiber_case_t* cases, int had) {
-    if (caller.turn_is_due()) [[unlikely]]
-        had == nobody ? turn_give(*caller.cord) : select_give_turn(cases[had]);
+    if (caller.charge_makes_poll_due()) [[unlikely]]
+        had == nobody ? poll_and_give_way(*caller.cord) : select_give_turn(cases[had]);
     return had == nobody ? -ETIMEDOUT : had;
 }
 
@@ -104,7 +104,7 @@ int wait_for_all(const Call& call, const Memory& memory) {
     if (wait.winner) {
         auto i = wait.winner - memory.waiters;
         const Watch& watch = memory.watches[i];
-        if (watch.stands_for) {
+        if (watch.select_wait) {
             select_take_watched(caller, cases[i], watch);
         } else {
             cases[i].result = result;
@@ -145,7 +145,7 @@ int wait_for_all(const Call& call, const Memory& memory) {
 
 int select_cases(Caller caller, fiber_case_t* cases, uint32_t count, int64_t timeout_ns,
                  void* (*await_descriptor)(void* fiber_case)) {
-    uint32_t turn = caller.cord ? caller.cord->sync.select_turn++ : plain_turn++;
+    uint32_t turn = caller.cord ? caller.cord->sync.select_first_case++ : plain_turn++;
     // The first case to try is scattered evenly. With a plain counter, each of two selects that alternate could begin
     // with the same case for ever.
     uint32_t begin = uint32_t(uint64_t(turn * 0x9e3779b9) * count >> 32);

@@ -92,7 +92,8 @@ int64_t select_try_list(const fiber_case_t& what) {
 
 void select_give_turn(const fiber_case_t& what) {
     Waiters* list;
-    if (what.result || select_list(what, &list) || !list) return turn_give(*this_cord); // the select has taken nothing
+    if (what.result || select_list(what, &list) || !list)
+        return poll_and_give_way(*this_cord); // the select has taken nothing
     Waiter waiter;
     SyncWait wait(&waiter, 1);
     prepare(waiter, wait, what, *list);

@@ -45,7 +45,7 @@ int64_t try_scope(Caller caller, fiber_case_t& what) {
 
 bool watch_wins(EndWait* shared) {
     auto* watch = static_cast<Watch*>(shared);
-    auto* wait = static_cast<SyncWait*>(watch->stands_for);
+    auto* wait = static_cast<SyncWait*>(watch->select_wait);
     if (!wait->decide()) return false;
     wait->winner = watch->waiter;
     return true;
@@ -138,8 +138,8 @@ void select_begin_watches(SelectWait& wait) {
     for (uint32_t i = 0; i < wait.count && !wait.is_decided(); i++) {
         Watch& watch = wait.watches[i];
         if (!is_watched(*watch.what)) continue;
-        watch.stands_for = &wait;
-        watch.wins = watch_wins;
+        watch.select_wait = &wait;
+        watch.claim = watch_wins;
         if (int error = begin_watch(wait, watch)) watch_ended(&watch, error);
     }
 }

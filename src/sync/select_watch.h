@@ -23,7 +23,7 @@ inline bool is_watched(const fiber_case_t& what) {
 int64_t select_try_watched(Caller caller, fiber_case_t& what);
 
 // One for each watched case of a select. For a join or a scope, it is an EndWait in the target's list that stands for
-// the select's wait (EndWait::stands_for): no join has received the target's result unless this case wins. So after a
+// the select's wait (EndWait::select_wait): no join has received the target's result unless this case wins. So after a
 // select that another case has won, the target can still be joined. A descriptor is watched by a helper: a fiber that
 // waits for the descriptor and returns the events.
 struct Watch : EndWait {

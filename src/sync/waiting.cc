@@ -47,9 +47,9 @@ void SyncWait::give_turn(Waiter& taker, Waiters& list) {
     Cord& cord = *this_cord;
     taker.list = &list;
     winner = &taker;
-    unwanted = pass_on;
+    on_orphaned = pass_on;
     cord.shared.woken.push_back(this);
-    turn_give(cord);
+    poll_and_give_way(cord);
     cord.shared.woken.remove(this);
 }
 

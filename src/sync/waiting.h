@@ -15,7 +15,7 @@
 #include "base/list.h"
 #include "base/spin_lock.h"
 #include "core/cord.h"
-#include "core/relay.h"
+#include "core/scheduler.h"
 #include "core/shared_wait.h"
 #include "sync/caller.h"
 
@@ -63,10 +63,10 @@ struct Waiters : private ShortList<Waiter> {
         } else if (uint32_t word = lock.lock(); word != lock_word_free) [[unlikely]] {
             enter_slowly(word);
         }
-        hooks::taken(this);
+        hooks::tsan_acquire(this);
     }
     void leave() {
-        hooks::given(this);
+        hooks::tsan_release(this);
         lock.unlock();
     }
 
@@ -122,7 +122,7 @@ struct SyncWait : SharedWait {
 
     // Prepares the wait. To be called before its first waiter is added to a list.
     void begin(Cord* home) {
-        unwanted = pass_on;
+        on_orphaned = pass_on;
         shared_wait_prepare(home, *this, stop_early);
     }
     // Waits; all waiters are in their lists. Returns the result that the wait was completed or stopped with; then no

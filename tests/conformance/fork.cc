@@ -1107,7 +1107,7 @@ TEST(Fork, InANoSwitchSectionStaysInIt) {
     use_fibers();
 }
 
-// Hosted fibers are lost like all others; the next ones have a carrier of their own.
+// Hosted fibers are lost like all others; the next ones have an executor of their own.
 TEST(Fork, LosesHostedFibers) {
     int turns = 0;
     const auto step = [](void *user, int64_t result) {

@@ -26,7 +26,7 @@
  *     that end while they are bound; foreign loops; polls within a task (worker_looks).
  *   - Pool::idlers, which is never 0 while there is a bit: while there is none, it may be anything here.
  *   - What was accepted and what has ended before one may add up: the difference alone counts, and is `open`.
- *   - Runners that end as fibers do (left_something), as if the cord had no taker; submits by other fibers of a member.
+ *   - Runners that end as fibers do (left_state), as if the cord had no taker; submits by other fibers of a member.
  *   - The order of memory: Spin assumes sequential consistency. */
 
 #ifndef WORKERS

@@ -48,24 +48,24 @@ void poll_if_due(Cord& cord);
 
 void poll_if_used_up(Cord& cord);                // polls if it is due, when the caller has counted the switch
 void hooked_changes(Cord& cord, uint8_t hooked); // sets cord.hooked; puts off no poll
-bool turns_used_up(const Cord& cord);            // whether a poll is due at the next switch
+bool budget_spent(const Cord& cord);             // whether a poll is due at the next switch
 
 // Counts a call that was done at once as a switch, so that other fibers get their turn in time.
-inline void turn_counted(Cord& cord) {
+inline void charge_call(Cord& cord) {
     cord.counters.instant_resumes++; // no switch
     cord.sched.budget--;
 }
 
 // Counts a call that was done at once, though it might have waited. If a poll is due, polls and lets the other fibers
 // run.
-void turn_taken(Cord& cord);
-// turn_taken in two steps: turn_is_due tells whether a poll is due, turn_give polls and lets the others run.
-bool turn_is_due_by_now(Cord& cord); // for a budget that is used up
-inline bool turn_is_due(Cord& cord) {
-    turn_counted(cord);
-    return cord.sched.budget <= 0 && turn_is_due_by_now(cord);
+void charge_and_poll(Cord& cord);
+// charge_and_poll in two steps: charge_makes_poll_due tells whether a poll is due, poll_and_give_way polls and lets the others run.
+bool poll_due_by_now(Cord& cord); // for a budget that is used up
+inline bool charge_makes_poll_due(Cord& cord) {
+    charge_call(cord);
+    return cord.sched.budget <= 0 && poll_due_by_now(cord);
 }
-void turn_give(Cord& cord);
+void poll_and_give_way(Cord& cord);
 
 // Gives the thread to a certain fiber, which is parked and not queued; `me` is parked or queued already.
 int give_to(Cord& cord, Fiber* me, Fiber* next);
@@ -77,16 +77,16 @@ int give_to_new(Cord& cord, Fiber* me, Fiber* next);
 // so. Compilers call a function that does not return, and jump only to one that might; and every call without a return
 // makes the processor mispredict the returns that come after.
 int leave_slowly(Cord& cord, Fiber* next);
-inline int leave(Cord& cord, Fiber* heir) {
+inline int leave(Cord& cord, Fiber* successor) {
     Fiber* next = cord.sched.queue.front();
-    if (!heir && cord.sched.budget > 1 && next && next->sp) [[likely]] {
+    if (!successor && cord.sched.budget > 1 && next && next->sp) [[likely]] {
         cord.sched.budget--;
         cord.sched.queue.pop();
         next->sched.state = State::running;
         cord.sched.current = next;
         return fiberrt_leave(&cord, next);
     }
-    return leave_slowly(cord, heir);
+    return leave_slowly(cord, successor);
 }
 
 // Takes a stack for a fiber's first run; false: there is none.
@@ -167,11 +167,11 @@ inline int64_t shared_wait_ended(SharedWait& wait) {
 }
 
 // Waits until the wait is completed or stopped. A thread without a cord is not stopped: it returns at the deadline, if
-// leave() has taken the wait out of all lists. (Always inlined: it takes most of the time of a wait between fibers.)
+// withdraw() has taken the wait out of all lists. (Always inlined: it takes most of the time of a wait between fibers.)
 [[gnu::always_inline]] inline int64_t shared_wait_park(SharedWait& wait, int64_t deadline,
-                                                       bool (*leave)(SharedWait& wait)) {
+                                                       bool (*withdraw)(SharedWait& wait)) {
     Cord* home = wait.home;
-    if (!home) return shared_wait_park_thread(wait, deadline, leave);
+    if (!home) return shared_wait_park_thread(wait, deadline, withdraw);
     if (shared_wait_is_over(wait)) return wait.result;
     park(*home, wait, deadline);
     return shared_wait_ended(wait);
@@ -181,7 +181,7 @@ inline int64_t shared_wait_ended(SharedWait& wait) {
 // list until the fiber runs, so that the lock is not lost if the fiber never does.
 inline void shared_wait_end(Cord& home, SharedWait* wait) {
     home.shared.count--;
-    if (wait->unwanted) home.shared.woken.push_back(wait);
+    if (wait->on_orphaned) home.shared.woken.push_back(wait);
     wake(home, wait, wait->result);
 }
 
@@ -199,7 +199,7 @@ inline void shared_wait_complete(SharedWait* wait) {
 void wake_up(Cord& cord, Fiber* fiber, void* value);
 
 // Queues the calling fiber behind all runnable fibers, and lets them run. Ends in the switch itself.
-inline int take_turns(Cord& cord, Fiber* me) {
+inline int reschedule(Cord& cord, Fiber* me) {
     make_runnable(cord, me, State::queued, 0);
     if (--cord.sched.budget <= 0) [[unlikely]]
         return give_way_slowly(cord, me);

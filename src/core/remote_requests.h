@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// Requests of other threads to a fiber: to wake, cancel, interrupt, join or detach it, or to adopt it when it is new.
+// Requests of other threads to a fiber: to wake, cancel, interrupt, join or detach it, or to attach it when it is new.
 //
-// All requests to a fiber travel to its cord in one message, the fiber's mail. A requester notes its request in the
-// mail, under the mail's lock, and sends the mail unless it is on its way already. So nothing is allocated, and ten
-// wakeups are one message. The cord that receives the mail performs the requests, and drops requests to a fiber that
+// All requests to a fiber travel to its cord in one message, its RemoteRequests. A requester notes its request there,
+// under the lock, and sends the message unless it is on its way already. So nothing is allocated, and ten
+// wakeups are one message. The cord that receives the message performs the requests, and drops requests to a fiber that
 // has ended.
 //
-// The mail belongs to the slot, not to one fiber: a slot may be reused while its mail is on its way, and it tells the
-// two fibers apart by their generation. If the slot has moved to another cord meanwhile, the mail is sent on.
+// The record belongs to the slot, not to one fiber: a slot may be reused while its message is on its way, and tells the
+// two fibers apart by their generation. If the slot has moved to another cord meanwhile, the message is sent on.
 #pragma once
 
 #include "base/list.h"
@@ -21,27 +21,27 @@ namespace fiberrt {
 
 struct Fiber;
 
-enum Want : uint8_t {
-    want_adopt = 1, // the fiber is new, made for this cord
-    want_wakeup = 2,
-    want_cancel = 4,
-    want_interrupt = 8,
-    want_detach = 16,
-    want_join = 32,   // the waits are in joiners
-    want_scopes = 64, // cancel the scopes that Scope::asked_for names
+enum RemoteRequest : uint8_t {
+    request_attach = 1, // the fiber is new, made for this cord
+    request_wakeup = 2,
+    request_cancel = 4,
+    request_interrupt = 8,
+    request_detach = 16,
+    request_join = 32,   // the waits are in joiners
+    request_scopes = 64, // cancel the scopes that Scope::asked_for names
 };
 
-enum Held : uint8_t {
-    held_reason = 1,    // the fiber is cancelled: cancel_reason is valid
-    held_interrupt = 2, // the fiber has an interrupt pending: interrupt_value is valid
+enum Noted : uint8_t {
+    noted_reason = 1,    // the fiber is cancelled: cancel_reason is valid
+    noted_interrupt = 2, // the fiber has an interrupt pending: interrupt_value is valid
 };
 
-struct Mail {
-    Message message; // first: mail_receive finds the Mail by it
+struct RemoteRequests {
+    Message message; // first: remote_receive finds the RemoteRequests by it
     SpinLock lock;   // guards all members below
     bool on_its_way;
-    uint8_t wanted;      // Want bits
-    uint8_t held;        // Held bits
+    uint8_t requested;   // RemoteRequest bits
+    uint8_t noted;       // Noted bits
     uint32_t generation; // of the fiber to which the bits belong
     void* cancel_reason;
     void* interrupt_value;
@@ -67,9 +67,9 @@ bool join_unwatch(Fiber* fiber, EndWait& wait);   // false: the wait is not in t
 // Marks the waits of other cords for a fiber's end: the fiber has ended without having run.
 void joiners_never_ran(Fiber* fiber);
 
-// Reserves a slot's mail for handing over the fiber that is made in it. False: it is on its way to an earlier fiber.
-bool mail_reserve(Fiber* fiber);
-void mail_unreserve(Fiber* fiber); // the fiber was not handed over, and is gone
+// Reserves a slot's message for handing over the fiber that is made in it. False: it is on its way to an earlier fiber.
+bool remote_reserve(Fiber* fiber);
+void remote_unreserve(Fiber* fiber); // the fiber was not handed over, and is gone
 
 // Hands a new fiber to the cord that it was made for. -ESRCH: the cord has ended.
 int send_new(Cord& to, Fiber* fiber, bool scheduled);
@@ -83,7 +83,7 @@ void* take_interrupt(Fiber* fiber); // the interrupt is no longer pending
 
 // Takes the waits of other cords for the end of a fiber that has ended, also those of requests still on their way. The
 // caller completes them after it has given the slot back, so that a joiner finds the fiber's handle stale.
-EndWait* joiners_in_mail(Fiber* fiber);
+EndWait* take_remote_joiners(Fiber* fiber);
 
 // Takes the waits of other cords for a main flow whose function has returned; the caller completes them. Later waits
 // are refused.
@@ -92,7 +92,7 @@ EndWait* main_flow_returned(Fiber* main);
 // Whether another cord's request to detach is on its way to the fiber that now has the slot.
 bool detach_is_coming(Fiber* fiber);
 
-// Receives a fiber's mail and performs the requests: Message::receive of every mail.
-void mail_receive(Cord& cord, Message* message);
+// Receives a fiber's message and performs the requests: Message::receive of every RemoteRequests.
+void remote_receive(Cord& cord, Message* message);
 
 } // namespace fiberrt

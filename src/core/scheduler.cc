@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 // The relay's slower half: first runs, polling, deadlines, and the early end of waits.
 // fuzz: switch 85 %
-#include "core/relay.h"
+#include "core/scheduler.h"
 
 #include "base/check.h"
 #include "base/keep_errno.h"
@@ -24,7 +24,7 @@ int64_t min(int64_t a, int64_t b) { return a < b ? a : b; }
 
 bool every_switch_slowly(const Cord& cord) { return environment || cord.hooked; }
 
-void grant(Cord& cord, int64_t switches) {
+void set_budget(Cord& cord, int64_t switches) {
     cord.counters.gave_way += uint64_t(cord.poll.full_budget - cord.sched.budget);
     cord.poll.full_budget = cord.sched.budget = every_switch_slowly(cord) ? 0 : switches;
     cord.poll.hooked_budget = switches;
@@ -33,7 +33,7 @@ void grant(Cord& cord, int64_t switches) {
 
 // How many turns are left until the next poll. Where every switch is slow, more than one turn may have been taken from
 // the budget since the last look: fibers without a stack do operations at once.
-int64_t turns_left(const Cord& cord) {
+int64_t budget_left(const Cord& cord) {
     return every_switch_slowly(cord) ? cord.poll.hooked_budget - (cord.poll.full_budget - cord.sched.budget)
                                      : cord.sched.budget;
 }
@@ -41,8 +41,8 @@ int64_t turns_left(const Cord& cord) {
 // Whether the next poll is due, after the caller has taken one from the budget.
 bool poll_due(Cord& cord) {
     if (!every_switch_slowly(cord)) return cord.sched.budget <= 0;
-    if (environment) environment->step(cord);
-    grant(cord, turns_left(cord));
+    if (environment) environment->before_switch(cord);
+    set_budget(cord, budget_left(cord));
     return cord.poll.hooked_budget <= 0;
 }
 
@@ -58,14 +58,14 @@ bool poll_at(Cord& cord, int64_t now) {
     bool fired = fire_timers(cord, now);
     cord.stacks.trim(now);
     cord.poll.last_ns = now;
-    grant(cord, cord.poll.interval);
+    set_budget(cord, cord.poll.interval);
     if (cord.work) cord.work->ops->tick(cord);
     return fired;
 }
 
 // Polls after a whole interval of switches, and sets the next interval: as many switches as should take poll_period_ns.
 // The time of the poll itself, which may be long when it hands work to the kernel, does not count.
-void poll_in_turn(Cord& cord) {
+void poll_and_adapt(Cord& cord) {
     int64_t now = clock_now();
     int64_t elapsed = now > cord.poll.last_ns ? now - cord.poll.last_ns : 1;
     poll_at(cord, now);
@@ -74,7 +74,7 @@ void poll_in_turn(Cord& cord) {
     int64_t most = cord.poll.interval * 2 < poll_interval_most ? cord.poll.interval * 2 : poll_interval_most;
     cord.poll.interval = fitting < 1 ? 1 : fitting > most ? most : fitting;
     if (environment) cord.poll.interval = environment->poll_interval();
-    grant(cord, cord.poll.interval);
+    set_budget(cord, cord.poll.interval);
 }
 
 void deadline_reached(Cord& cord, Fiber* fiber, int64_t now) {
@@ -82,13 +82,13 @@ void deadline_reached(Cord& cord, Fiber* fiber, int64_t now) {
     if (own) fiber->timeout.deadline = never;
     bool parent = false;
     each_counting_scope(fiber->scopes, [&](Scope* s) {
-        if (s->deadline <= now) s->stopped |= attention_timeout;
+        if (s->deadline <= now) s->stopped |= pending_timeout;
         parent |= s->has_children;
     });
-    attention_update(cord, fiber); // and arms the timer for what remains
+    pending_update(cord, fiber); // and arms the timer for what remains
     if (own && fiber->sched.state == State::waiting && fiber->wait->on_deadline == 0) {
         wake(fiber->wait, 0);
-    } else if (own || (fiber->sched.attention & attention_timeout)) { // else only children of the fiber are stopped
+    } else if (own || (fiber->sched.pending & pending_timeout)) { // else only children of the fiber are stopped
         stop(cord, fiber, -ETIMEDOUT);
     }
     if (parent) scopes_stop_children(cord, fiber);
@@ -165,16 +165,16 @@ void poll_and_wait(Cord& cord, int64_t at_most) {
     int64_t deadline = min(idle_until(cord), at_most);
     bool slept = sleep(cord, deadline);
     if (cord.work) cord.work->ops->busy(cord);
-    if (!slept) return; // without a new budget: the next poll in turn comes as if there had been no wait
+    if (!slept) return; // without a new budget: the next regular poll comes as if there had been no wait
     int64_t now = clock_now();
-    if (fire_timers(cord, now)) cord.pace.woken(now);
+    if (fire_timers(cord, now)) cord.coalescing.note_wake(now);
     cord.stacks.trim(now);
     cord.poll.last_ns = now;
-    grant(cord, cord.poll.interval);
+    set_budget(cord, cord.poll.interval);
 }
 
-// The stacks in use that may be given back: the carrier keeps its stack.
-uint64_t stacks_in_use(const Cord& cord) { return cord.stacks.in_use() - (cord.executor.carrier != nullptr); }
+// The stacks in use that may be given back: the executor keeps its stack.
+uint64_t stacks_in_use(const Cord& cord) { return cord.stacks.in_use() - (cord.executor.fiber != nullptr); }
 
 // before: the fiber in front of it in the list, null if it is the first.
 void awaiting_stack_take_out(Cord& cord, Fiber* before, Fiber* fiber) {
@@ -189,7 +189,7 @@ Fiber* next_to_run(Cord& cord) {
         if (!fiber) {
             poll_and_wait(cord, never);
         } else if (!fiber->uses_stack()) {
-            if (Fiber* carrier = cord.executor.ops->turn(cord, fiber)) return carrier;
+            if (Fiber* executor = cord.executor.ops->dispatch(cord, fiber)) return executor;
         } else if (fiber->sched.state != State::scheduled) {
             return fiber;
         } else if (fiber->requests.cancelled) {
@@ -224,7 +224,7 @@ int go_on_with(Cord& cord, Fiber* me, Fiber* next) {
 int64_t deadline_after(Cord& cord, int64_t duration_ns) {
     int64_t deadline;
     if (duration_ns == FIBER_FOREVER || __builtin_add_overflow(clock_now(), duration_ns, &deadline)) return never;
-    cord.pace.promise(deadline, duration_ns);
+    cord.coalescing.note_deadline(deadline, duration_ns);
     return deadline;
 }
 
@@ -262,13 +262,13 @@ int wait_here(Cord& cord, int64_t deadline) {
 }
 
 int64_t idle_until(Cord& cord) {
-    int64_t deadline = cord.pace.wake_at(cord.timers.next());
+    int64_t deadline = cord.coalescing.wake_at(cord.timers.next());
     if (work_starved(cord)) deadline = min(deadline, clock_now() + starved_ns);
     return min(cord.stacks.trim_due(), deadline);
 }
 
 [[gnu::noinline]] static int give_way_in_full(Cord& cord, Fiber* me) {
-    if (poll_due(cord)) poll_in_turn(cord);
+    if (poll_due(cord)) poll_and_adapt(cord);
     Fiber* next = next_to_run(cord);
     if (next == me) {
         cord.counters.instant_resumes++;
@@ -306,30 +306,30 @@ void poll_if_due(Cord& cord) {
     poll_if_used_up(cord);
 }
 
-void turn_taken(Cord& cord) {
-    if (turn_is_due(cord)) [[unlikely]]
-        turn_give(cord);
+void charge_and_poll(Cord& cord) {
+    if (charge_makes_poll_due(cord)) [[unlikely]]
+        poll_and_give_way(cord);
 }
 
 // A fiber without a stack gives no turn here: its executor looks at the budget.
-bool turn_is_due_by_now(Cord& cord) { return cord.sched.current->uses_stack() && poll_due(cord); }
+bool poll_due_by_now(Cord& cord) { return cord.sched.current->uses_stack() && poll_due(cord); }
 
 void poll_if_used_up(Cord& cord) {
-    if (poll_due(cord)) poll_in_turn(cord);
+    if (poll_due(cord)) poll_and_adapt(cord);
 }
 
 void hooked_changes(Cord& cord, uint8_t hooked) {
-    int64_t left = turns_left(cord);
+    int64_t left = budget_left(cord);
     cord.hooked = hooked;
     bool plainly = hooked && !(hooked & hooked_by_sanitizer) && !environment;
     cord.poll.hooks_only_above = plainly ? 0 : INT64_MAX;
-    grant(cord, left);
+    set_budget(cord, left);
 }
 
-bool turns_used_up(const Cord& cord) { return turns_left(cord) <= 0; }
+bool budget_spent(const Cord& cord) { return budget_left(cord) <= 0; }
 
-void turn_give(Cord& cord) {
-    poll_in_turn(cord);
+void poll_and_give_way(Cord& cord) {
+    poll_and_adapt(cord);
     if (cord.sched.queue.empty()) return;
     Fiber* me = cord.sched.current;
     make_runnable(cord, me, State::queued, 0);
