@@ -2,13 +2,13 @@
 // Target `inbox`: messages between cords.
 //
 // The inbox by itself (core/inbox.h), against a list: messages are taken in the order in which they were put in;
-// exactly one of the senders to a parked cord must ring; a closed inbox takes nothing.
+// exactly one of the senders to a cord that sleeps must ring; a closed inbox takes nothing.
 //
-// Mail between cords, in a simulation whose order is chosen by the input. Each of three cords has an agent that takes
-// the next bytes when it runs: it makes fibers on any cord, wakes, cancels, interrupts, joins and detaches them from
-// any other, posts functions and permits of a semaphore. Within a second of the simulation's time everything accepted
-// has arrived, once: a wakeup as the end of a yield, the first reason of a cancel, interrupts in order, the result of
-// each fiber at its joiner. Some cords have poll hooks, and check once more before they sleep.
+// Requests between cords, in a simulation whose order is chosen by the input. Each of three cords has an agent that
+// takes the next bytes when it runs: it makes fibers on any cord, wakes, cancels, interrupts, joins and detaches them
+// from any other, posts functions and permits of a semaphore. Within a second of the simulation's time everything
+// accepted has arrived, once: a wakeup as the end of a yield, the first reason of a cancel, interrupts in order, the
+// result of each fiber at its joiner. Some cords have poll hooks, and check once more before they sleep.
 #include "check.h"
 
 #include "core/inbox.h"

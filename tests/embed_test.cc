@@ -171,7 +171,7 @@ TEST_F(EmbedTest, ALoopThatIsBusyKeepsNoTask) {
     });
 }
 
-// It does not count as a searching worker: of two workers one is busy, and calls the other as soon as it rests.
+// It does not count as a searching worker: of two workers one is busy, and calls the other as soon as it is idle.
 TEST_F(EmbedTest, ALoopThatIsBusyKeepsNoOtherFromBeingCalled) {
     in_thread([] {
         fiber_pool_attr_t *attr = nullptr;
@@ -196,8 +196,9 @@ TEST_F(EmbedTest, ALoopThatIsBusyKeepsNoOtherFromBeingCalled) {
             EXPECT_TRUE(await_holding_the_thread([&] { return begun == 1; }));
             EXPECT_EQ(fiber_pool_submit(pool, entry<decltype(one)>, &one), 0); // only the loop's thread is idle
             may_end = true;
-            EXPECT_TRUE(await_holding_the_thread([&] { return first == 1; })); // by the other worker, which rests then
-            const int64_t asleep = fiber_now() + FIBER_MSEC(20);               // if all goes well
+            EXPECT_TRUE(
+                await_holding_the_thread([&] { return first == 1; })); // by the other worker, which is idle then
+            const int64_t asleep = fiber_now() + FIBER_MSEC(20);       // if all goes well
             EXPECT_TRUE(await_holding_the_thread([&] { return fiber_now() >= asleep; }));
             EXPECT_EQ(fiber_pool_submit(pool, entry<decltype(two)>, &two), 0);
             EXPECT_TRUE(await_holding_the_thread([&] { return second == 1; }));

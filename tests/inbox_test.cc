@@ -110,13 +110,13 @@ TEST(Inbox, AWakeupFromAPlainThreadOpensNoCordForIt) {
     join(fiber);
 }
 
-// A slot whose last mail was half the generations ago still takes mail.
+// A slot whose last request was half the generations ago still takes requests.
 TEST(RemoteRequests, ReachesAFiberWhoseSlotWasReusedABillionTimesWithoutAny) {
     Worker worker;
     run_on(worker, [] {
         auto yields = [] { EXPECT_EQ(fiber_yield(), 0); };
         const fiber_t first = create(yields);
-        EXPECT_EQ(fiber_cancel(first, nullptr), 0); // notes the reason in its mail
+        EXPECT_EQ(fiber_cancel(first, nullptr), 0); // notes the reason in its RemoteRequests
         fiberrt::Fiber *slot = nullptr;
         EXPECT_EQ(fiberrt::fibers.resolve(first.id, &slot), 0);
         join(first);

@@ -32,7 +32,7 @@ BELOW = {
 # each, with the reason. docs/design.md says more.
 LARGEST_CIRCLE = 13
 CIRCLES = {
-    "core/scheduler.cc": "the spine: a fiber that parks runs others, whose ends and wakes change the queue that it parked in",
+    "core/scheduler.cc": "the spine: a fiber that parks runs others, whose ends and wakes change its queue",
     "io/io.cc": "uses of descriptors: a use opens the I/O of its cord, whose end stops the uses that are left",
     "embed/locals.cc": "fiber-local values and ambient ones: to set a value puts it into force, which looks at values",
     "pool/pool.cc": "a pool and its workers: each calls the other",

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// Cords that look out for messages instead of sleeping: when they do, and that nothing else has to wait for it.
+// Cords that spin for messages before they sleep: when they do, and that nothing else has to wait for it.
 #include "cord_support.h"
 
 #include <algorithm>

@@ -325,7 +325,7 @@ struct Trimming : testing::Test {
             taken.pop_back();
         }
     }
-    // As the relay's polls do it, until it is done or so much time has passed.
+    // As the scheduler's polls do it, until it is done or so much time has passed.
     void pass(int64_t duration) {
         int64_t end = now + duration;
         for (pool.trim(now); pool.trim_due() <= end; pool.trim(now)) {

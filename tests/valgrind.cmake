@@ -3,8 +3,8 @@
 # conformance suite in parts. Left out of the suite are scenarios that measure times, that flood the queues with more
 # operations than Valgrind, which is fifty times slower, completes in time, or that use many threads, which Valgrind
 # runs one at a time and so slowly that they do not end: ThreadSanitizer and AddressSanitizer run these. For the same
-# reasons the programs left out are spin_before_sleep_test, inbox_test, embed_test, embed_eventfd_test, cord_exchange_test,
-# cord_stress_test and pool_stress_test. run_queue_test, timers_test and slots_test are algorithms on plain arrays,
+# reasons the programs left out are spin_before_sleep_test, inbox_test, embed_test, embed_eventfd_test,
+# cord_exchange_test, cord_stress_test and pool_stress_test. run_queue_test, timers_test and slots_test are algorithms on plain arrays,
 # which AddressSanitizer watches as well; sim_test forks a process for each run; examples_test, httpd_test
 # and doctor_test run other programs; names_test runs on libev, below; stack_pool_test, stack_pool_refusal_test,
 # stacks_test and stacks_scale_test count mappings, refuse system calls and fill address space, as Valgrind does for
@@ -16,8 +16,8 @@ endif()
 set(valgrind_timeout 400) # each takes less than a minute
 fiberrt_names_left_out(${CMAKE_CURRENT_SOURCE_DIR}/valgrind-leaves-out.txt left_out)
 get_property(programs GLOBAL PROPERTY fiberrt_test_programs)
-list(REMOVE_ITEM programs conformance spin_before_sleep_test io_limits_test run_queue_test timers_test slots_test inbox_test
-    embed_test embed_eventfd_test cord_exchange_test cord_stress_test pool_stress_test sim_test examples_test
+list(REMOVE_ITEM programs conformance spin_before_sleep_test io_limits_test run_queue_test timers_test slots_test
+    inbox_test embed_test embed_eventfd_test cord_exchange_test cord_stress_test pool_stress_test sim_test examples_test
     httpd_test doctor_test names_test
     stack_pool_test stack_pool_refusal_test stacks_test stacks_scale_test switch_cfi_test)
 foreach(program IN LISTS programs)

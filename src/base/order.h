@@ -12,8 +12,9 @@ extern "C" {
 
 namespace fiberrt::hooks {
 
-// All accesses of this thread before tsan_release(x) come before those of another thread after tsan_acquire(x). The kernel makes such
-// an order, or atomics of a library that was built without ThreadSanitizer. Spin locks call these two themselves.
+// All accesses of this thread before tsan_release(x) come before those of another thread after tsan_acquire(x). The
+// kernel makes such an order, or atomics of a library that was built without ThreadSanitizer. Spin locks call these two
+// themselves.
 // ThreadSanitizer is found by its function for fibers: acquire and release are in a Go program with the race detector,
 // too, where they serve the threads of goroutines.
 inline void tsan_release(const void* x) {

@@ -51,7 +51,7 @@ struct Backend {
 constexpr int64_t poll_only = INT64_MIN;
 constexpr int64_t other_fd = -1;
 
-// A cord's I/O as the relay sees it.
+// A cord's I/O as the scheduler sees it.
 struct CordIo {
     const Backend* backend = nullptr;
     void* state = nullptr;

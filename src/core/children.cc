@@ -6,8 +6,8 @@
 #include "base/planted.h"
 #include "core/cord.h"
 #include "core/life.h"
-#include "core/remote_requests.h"
 #include "core/noswitch.h"
+#include "core/remote_requests.h"
 #include "core/scheduler.h"
 
 #include <initializer_list>

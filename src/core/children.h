@@ -6,9 +6,10 @@
 //         ── cancelled ─▶ ...             the fiber ends, however it does: completes Child::end,
 //         ── ended ────▶ Child  ◀──────── which is the message that brings the end home
 //
-// A child's record waits in its fiber's remote requests as a join from another cord does. So every end of a fiber reaches the
-// scope: a return, a cancel before the first run, no stack, the end of the cord. The owner's cord does the work that
-// follows from an end. Other cords add children under the scope's lock, once the owner's cord has made the first.
+// A child's record waits in its fiber's remote requests as a join from another cord does. So every end of a fiber
+// reaches the scope: a return, a cancel before the first run, no stack, the end of the cord. The owner's cord does the
+// work that follows from an end. Other cords add children under the scope's lock, once the owner's cord has made the
+// first.
 #pragma once
 
 #include "base/list.h"

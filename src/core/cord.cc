@@ -10,9 +10,9 @@
 #include "core/hooks.h"
 #include "core/life.h"
 #include "core/noswitch.h"
-#include "core/scheduler.h"
 #include "core/shutdown.h"
 #include "core/backend.h"
+#include "core/scheduler.h"
 
 #include <cxxabi.h>
 #include <errno.h>

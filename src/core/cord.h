@@ -13,7 +13,6 @@
 #include "core/environment.h"
 #include "core/fiber.h"
 #include "core/inbox.h"
-#include "core/timer_coalescing.h"
 #include "core/parts.h"
 #include "core/processors.h"
 #include "core/run_queue.h"
@@ -21,6 +20,7 @@
 #include "core/stack_pool.h"
 #include "core/timers.h"
 #include "core/backend.h"
+#include "core/timer_coalescing.h"
 
 #include <errno.h>
 #include <pthread.h>
@@ -247,8 +247,8 @@ struct Watched {
     bool reported;
 };
 
-// The world is a base, so that cord_allocate can make it anew for each cord that uses the record. Other threads may touch
-// the members of Cord itself, even between two such cords.
+// The world is a base, so that cord_allocate can make it anew for each cord that uses the record. Other threads may
+// touch the members of Cord itself, even between two such cords.
 struct alignas(64) Cord : CordWorld {
     // On a cache line that the thread only reads while it spins for messages; the next members seldom change.
     alignas(64) Inbox inbox;
@@ -288,7 +288,7 @@ extern CordTable cords;
 // Opens a cord for the calling thread, or takes its cord back from a foreign loop. Null: see no_cord().
 Cord* cord_open();
 
-// The calling thread's cord while it is suspended between the runs of a foreign loop; leaves it suspended. Null: no such.
+// The calling thread's cord, if it is suspended between the runs of a foreign loop; it stays suspended. Null: no such.
 Cord* suspended_cord();
 
 int cord_allocate(Cord** out); // a record for a new cord, with an empty world. 0, -ENOMEM, -EAGAIN
@@ -298,8 +298,8 @@ void cord_free(Cord* cord);    // the cord has ended: another cord may use the r
 // until the cord is joined.
 void wake_cord_joiners(Cord& cord, void* result);
 
-// The calling thread's cord, if it has one; a foreign loop's cord stays suspended. For calls that only look at the cord,
-// or change nothing that it waits for.
+// The calling thread's cord, if it has one; a foreign loop's cord stays suspended. For calls that only look at the
+// cord, or change nothing that it waits for.
 inline Cord* cord_if_any() {
     Cord* cord = this_cord;
     return cord ? cord : suspended_cord();

@@ -2,8 +2,8 @@
 // A fiber's control block: everything the runtime knows of one fiber, except its stack.
 //
 // Only its cord's thread changes it (until the cord has received it: its maker's thread), with three exceptions under
-// remote.lock: other threads change `remote` and `name`, and set requests.asked_elsewhere. Members that other threads may
-// read are Relaxed or atomic. The first 64 bytes are what a switch and a wakeup need.
+// remote.lock: other threads change `remote` and `name`, and set requests.asked_elsewhere. Members that other threads
+// may read are Relaxed or atomic. The first 64 bytes are what a switch and a wakeup need.
 #pragma once
 
 #include "base/list.h"
@@ -66,8 +66,8 @@ constexpr uint8_t flag_interrupted = 1;
 constexpr uint8_t flag_free_arg = 2;
 constexpr uint8_t flag_entered = 4; // it has entered a fiber without a stack, now current: it is Executor::entered_by
 
-// Bits of Fiber::sched.hosted_flags. No bit is 1, the value of exceptions_saved in the same byte. So a set bit means a hosted
-// fiber; zero proves nothing, because a hosted fiber without a step may have none of them.
+// Bits of Fiber::sched.hosted_flags. No bit is 1, the value of exceptions_saved in the same byte. So a set bit means a
+// hosted fiber; zero proves nothing, because a hosted fiber without a step may have none of them.
 constexpr uint8_t hosted_flag_step = 2; // it has a step
 constexpr uint8_t hosted_flag_op = 4;   // call.op is valid; it continues before the step is called
 // Fast path: the step is called with 0, and the executor has nothing to do afterwards.
@@ -87,8 +87,8 @@ struct alignas(64) Fiber {
     std::atomic<uint32_t> generation; // of the slot: odd while in use
     alignas(8) uint32_t controls[3];  // control words, drawn in arch/. Hosted: user() is in it
 
-    // Whether the fiber runs, or may run. core/scheduler.cc owns it, core/scope.cc pending, stackless/hosted.cc hosted_flags.
-    // Always valid. Four bytes, which word() reads at once.
+    // Whether the fiber runs, or may run. core/scheduler.cc owns it, core/scope.cc pending, stackless/hosted.cc
+    // hosted_flags. Always valid. Four bytes, which word() reads at once.
     struct alignas(4) Sched {
         union {
             bool exceptions_saved; // saved context: the fiber was parked with C++ exceptions caught or in flight
@@ -118,9 +118,9 @@ struct alignas(64) Fiber {
 
     std::atomic<Cord*> cord; // the fiber's cord, or bound_for(the cord it is made for); null while the slot is free
 
-    // The reason why the fiber is parked; state tells which member is valid. core/scheduler.cc owns wait, core/transfer.cc
-    // the members of transfers. No struct, because next_free is SlotTable's, and step, which stackless/hosted.cc owns,
-    // is valid for the whole life.
+    // The reason why the fiber is parked; state tells which member is valid. core/scheduler.cc owns wait,
+    // core/transfer.cc the members of transfers. No struct, because next_free is SlotTable's, and step, which
+    // stackless/hosted.cc owns, is valid for the whole life.
     union {
         Wait* wait;           // while state is waiting
         uint64_t transfer_to; // while transferring: the fiber that it transferred to
@@ -271,8 +271,8 @@ inline Fiber* fiber_of(RemoteRequests* remote) {
     return reinterpret_cast<Fiber*>(reinterpret_cast<char*>(remote) - offsetof(Fiber, remote));
 }
 
-// Marks the cord in Fiber::cord until the cord has attached a fiber that another thread made for it. Until then the cord
-// does not count the fiber, and its run queue has no place for it.
+// Marks the cord in Fiber::cord until the cord has attached a fiber that another thread made for it. Until then the
+// cord does not count the fiber, and its run queue has no place for it.
 inline Cord* bound_for(Cord* cord) { return reinterpret_cast<Cord*>(reinterpret_cast<uintptr_t>(cord) | 1); }
 
 inline Cord* unbound(Cord* cord) { return reinterpret_cast<Cord*>(reinterpret_cast<uintptr_t>(cord) & ~uintptr_t(1)); }

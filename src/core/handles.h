@@ -15,8 +15,8 @@
 namespace fiberrt {
 
 // The calling thread's cord, opened if there is none, for calls that only look, such as fiber_self. A cord between two
-// runs of a foreign loop stays suspended. Otherwise a loop that calls fiber_self at each turn would run the cord at each
-// turn, for ever.
+// runs of a foreign loop stays suspended. Otherwise a loop that calls fiber_self in each round would run the cord in
+// each round, for ever.
 inline Cord* cord_to_look_at() {
     Cord* cord = cord_if_any();
     return cord ? cord : cord_open();
@@ -25,8 +25,8 @@ inline Cord* cord_to_look_at() {
 // find() for a fiber that was made for the calling thread's cord and is still in the cord's inbox.
 int find_arriving(fiber_t handle, Fiber** out);
 
-// Result of find(): the fiber belongs to another cord, or to the calling thread's cord while that is suspended between the
-// runs of a foreign loop.
+// Result of find(): the fiber belongs to another cord, or to the calling thread's cord while that is suspended between
+// the runs of a foreign loop.
 constexpr int elsewhere = 1;
 
 // Finds the control block of a fiber. 0: the fiber belongs to the calling thread's cord; `elsewhere`; -EINVAL, -ESRCH.

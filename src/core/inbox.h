@@ -51,7 +51,8 @@ public:
     bool has_message() const { return word_.load(std::memory_order_relaxed) > closed; }
 
     // Takes all messages, the first one first; null if there is none. The cord calls it while it runs, and to wake
-    // after mark_asleep(): then a message means that a producer has replaced asleep_on_*, and rings. Acquire: pairs with push().
+    // after mark_asleep(): then a message means that a producer has replaced asleep_on_*, and rings. Acquire: pairs
+    // with push().
     Message* take() { return in_order(word_.exchange(empty, std::memory_order_acq_rel)); }
 
     // Marks the cord as asleep, when it is about to sleep. False: it must not, there is a message. Release: see push().
@@ -111,15 +112,15 @@ bool send(Cord& to, Message* message);
 // Receives all messages in the cord's inbox; false if there is none.
 bool receive_all(Cord& cord);
 
-// Marks the cord as asleep: from here on senders must ring, until mark_awake() has received their messages. False: there were
-// messages, which it has received, and the cord is not marked.
+// Marks the cord as asleep: from here on senders must ring, until mark_awake() has received their messages. False:
+// there were messages, which it has received, and the cord is not marked.
 bool mark_asleep(Cord& cord);
 void mark_awake(Cord& cord);
 
 // Closes the inbox of a cord that ends, and receives the last messages.
 void receive_last(Cord& cord);
 
-// Count the cords that are awake: spin_before_sleep() decides by their number whether spinning for a message is worth it.
+// Count the cords that are awake: spin_before_sleep() decides by their number whether spinning is worth it.
 void cord_awake();
 void cord_asleep();
 void awake_forked(int awake); // sets the number in the child of a fork

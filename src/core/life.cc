@@ -8,8 +8,8 @@
 #include "base/report.h"
 #include "core/hooks.h"
 #include "core/noswitch.h"
-#include "core/scheduler.h"
 #include "core/backend.h"
+#include "core/scheduler.h"
 
 #include <errno.h>
 #include <unistd.h>

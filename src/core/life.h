@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// Fibers' creation, end and joins. fiber_begin to fiber_attach make a fiber, fiber_finish and end_unrun end it, fiber_free gives its
-// slot back.
+// Fibers' creation, end and joins. fiber_begin to fiber_attach make a fiber, fiber_finish and end_unrun end it,
+// fiber_free gives its slot back.
 #pragma once
 
 #include "base/list.h"

@@ -21,8 +21,8 @@ struct WorkOps {
     void (*tick)(Cord& cord);
     // Whether there is work, but no memory for a fiber that does it: the cord tries again soon.
     bool (*starved)(const Cord& cord);
-    // A foreign loop has taken the thread, or has given it back.
-    void (*suspended)(Cord& cord, bool left);
+    // A foreign loop has the thread now, and the cord is suspended; or the loop has given it back.
+    void (*suspended)(Cord& cord, bool now);
     // A fiber of the work (Kind::task_fiber) waits for a stack, perhaps for long.
     void (*waits_for_stack)(Cord& cord);
     // A fiber of the work has ended in the middle of a task, or without having run.
@@ -48,7 +48,7 @@ struct ExecutorOps {
 
 // A foreign loop that owns the thread (src/embed).
 struct LoopOps {
-    void (*resume)(Cord& cord); // a call of the thread's own needs the cord, which is parked between two runs
+    void (*resume)(Cord& cord); // a call of the thread's own needs the cord, which is suspended between two runs
     void (*end)(Cord& cord);    // the thread ends
 };
 

@@ -67,8 +67,8 @@ int deliver(Fiber* fiber) {
     }
 }
 
-// Makes a request: note(remote), under the lock, notes it and returns 0 or an error. Then sends the record, unless it is on
-// its way.
+// Makes a request: note(remote), under the lock, notes it and returns 0 or an error. Then sends the record, unless it
+// is on its way.
 template <class Note>
 int request(Fiber* fiber, uint32_t generation, Note note) {
     RemoteRequests& remote = fiber->remote;

@@ -2,9 +2,8 @@
 // Requests of other threads to a fiber: to wake, cancel, interrupt, join or detach it, or to attach it when it is new.
 //
 // All requests to a fiber travel to its cord in one message, its RemoteRequests. A requester notes its request there,
-// under the lock, and sends the message unless it is on its way already. So nothing is allocated, and ten
-// wakeups are one message. The cord that receives the message performs the requests, and drops requests to a fiber that
-// has ended.
+// under the lock, and sends the message unless it is on its way already. So nothing is allocated, and ten wakeups are
+// one message. The cord that receives the message performs the requests, and drops requests to a fiber that has ended.
 //
 // The record belongs to the slot, not to one fiber: a slot may be reused while its message is on its way, and tells the
 // two fibers apart by their generation. If the slot has moved to another cord meanwhile, the message is sent on.

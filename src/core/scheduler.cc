@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// The relay's slower half: first runs, polling, deadlines, and the early end of waits.
+// The scheduler's slower half: first runs, polling, deadlines, and the early end of waits.
 // fuzz: switch 85 %
 #include "core/scheduler.h"
 
@@ -17,7 +17,7 @@ namespace fiberrt {
 
 namespace {
 
-// How many slow turns may pass, at worst, before a poll, when turns were quick until now.
+// How many switches there may be, at worst, between two polls: they may become slow after they were quick.
 constexpr int64_t poll_interval_most = 256;
 
 int64_t min(int64_t a, int64_t b) { return a < b ? a : b; }
@@ -31,7 +31,7 @@ void set_budget(Cord& cord, int64_t switches) {
     if (cord.poll.hooks_only_above != INT64_MAX) cord.poll.hooks_only_above = -switches;
 }
 
-// How many turns are left until the next poll. Where every switch is slow, more than one turn may have been taken from
+// How many switches are left until the next poll. Where every switch is slow, more than one may have been charged to
 // the budget since the last look: fibers without a stack do operations at once.
 int64_t budget_left(const Cord& cord) {
     return every_switch_slowly(cord) ? cord.poll.hooked_budget - (cord.poll.full_budget - cord.sched.budget)
@@ -311,7 +311,7 @@ void charge_and_poll(Cord& cord) {
         poll_and_give_way(cord);
 }
 
-// A fiber without a stack gives no turn here: its executor looks at the budget.
+// A fiber without a stack does not poll here: its executor looks at the budget.
 bool poll_due_by_now(Cord& cord) { return cord.sched.current->uses_stack() && poll_due(cord); }
 
 void poll_if_used_up(Cord& cord) {

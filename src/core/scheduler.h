@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// The relay: a direct-switch scheduler. A thread passes from fiber to fiber without a scheduler's loop in between. A
+// The scheduler. It switches directly: a thread passes from fiber to fiber without a scheduler's loop in between. A
 // fiber that gives way takes the next one off the run queue and switches to it; if there is none, it polls, on its own
 // stack, until there is one. Every call that waits, yields or ends a fiber comes here.
 // fuzz: switch 65 %
@@ -59,7 +59,8 @@ inline void charge_call(Cord& cord) {
 // Counts a call that was done at once, though it might have waited. If a poll is due, polls and lets the other fibers
 // run.
 void charge_and_poll(Cord& cord);
-// charge_and_poll in two steps: charge_makes_poll_due tells whether a poll is due, poll_and_give_way polls and lets the others run.
+// charge_and_poll in two steps: charge_makes_poll_due tells whether a poll is due, poll_and_give_way polls and lets the
+// others run.
 bool poll_due_by_now(Cord& cord); // for a budget that is used up
 inline bool charge_makes_poll_due(Cord& cord) {
     charge_call(cord);

@@ -19,7 +19,7 @@
 // Trimming. The stacks at the bottom of a list of free stacks have not been needed for long. A period is a second or
 // more; the list is never shorter than `floor` in it. When the period is over, the memory of the stacks below `floor`
 // goes back to the system, except for a reserve. take() and give_back() stay out of this: as long as the list moves
-// between `floor` and `ceiling`, they are a few instructions, and no system call. The relay calls trim() at its polls.
+// between `floor` and `ceiling`, they are a few instructions, and no system call. Polls call trim().
 #pragma once
 
 #include <bit>

@@ -6,8 +6,8 @@
 #include "base/keep_errno.h"
 #include "core/cancel.h"
 #include "core/cord.h"
-#include "core/scheduler.h"
 #include "core/backend.h"
+#include "core/scheduler.h"
 #include "io/io.h"
 
 #include <errno.h>

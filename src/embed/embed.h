@@ -2,13 +2,13 @@
 // A cord in a foreign loop: the loop owns the thread, and runs the cord whenever the cord's descriptor is readable.
 //
 // The descriptor is an epoll of the backend's descriptor, which reports completions and the doorbell, and of a timer.
-// Between the runs the cord is suspended as if it slept: its word says so, the kernel has all operations, the timer is set
-// to the next deadline, and the thread's this_cord is null. The thread's next call that needs the cord takes the slow
-// way of a thread without a cord, and resumes the cord. From then until the next run no other thread rings; so resume()
-// sets the timer to expire at once.
+// Between the runs the cord is suspended. To other threads it looks asleep: its word says so, the kernel has all
+// operations, the timer is set to the next deadline, and the thread's this_cord is null. The thread's next call that
+// needs the cord takes the slow way of a thread without a cord, and resumes the cord. From then until the next run no
+// other thread rings; so resume() sets the timer to expire at once.
 //
-//   run ──────▶ suspend() ───▶ asleep ──── the descriptor is readable iff a run would do something ────▶ run
-//                                └──────▶ resume() by the thread's own call ───── it is readable ──────▶ run
+//   run ────▶ suspend() ───▶ suspended ─── the descriptor is readable iff a run would do something ───▶ run
+//                                └──────▶ resume() by the thread's own call ─── it is readable ───────▶ run
 #pragma once
 
 #include <stdint.h>

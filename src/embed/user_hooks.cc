@@ -4,8 +4,8 @@
 
 #include "base/keep_errno.h"
 #include "core/cancel.h"
-#include "embed/locals.h"
 #include "core/scheduler.h"
+#include "embed/locals.h"
 #include "core/switch.h"
 
 #include <errno.h>

@@ -7,9 +7,9 @@
 #include "base/readable.h"
 #include "core/cord.h"
 #include "core/hooks.h"
-#include "core/scheduler.h"
 #include "io/attempt.h"
 #include "core/backend.h"
+#include "core/scheduler.h"
 #include "io/io.h"
 #include "io/sockets.h"
 

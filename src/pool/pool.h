@@ -7,7 +7,7 @@
 //                         tasks       queue of tasks that have not begun; other workers may steal them
 //                         batch       tasks moved here from `tasks`, which run next; other workers may steal these, too
 //                         own_tasks   queue of tasks that only this thread may run
-//                         taker       the fiber of the worker's cord that takes tasks and runs them one after the other
+//                         fetching_fiber   the fiber of the worker's cord that fetches tasks and runs them in order
 //
 // worker.h says how a worker works. pool.cc makes pools and their members, submit.cc chooses the queue for a task, and
 // close.cc ends a pool.
@@ -52,7 +52,7 @@ struct Pool {
     void (*init)(void* arg, int worker); // each worker calls it first; null: none
     void* init_arg;
     // The most tasks that may have begun and not ended on one member; 0: any number. A member at its limit makes no
-    // taker. It counts as busy, not idle: no thread wakes it, and others steal its tasks. When a task ends there,
+    // task fiber. It counts as busy, not idle: no thread wakes it, and others steal its tasks. When a task ends there,
     // that task's fiber takes the next. So the limit adds no step to the protocol. (A bound thread with own_only is
     // never idle, either.)
     uint32_t task_limit;

@@ -29,7 +29,7 @@ inline void stop_searching(Worker& worker) { // for each task: most workers do n
         stop_searching_now(worker);
 }
 
-// Takes a thread out of Pool::searching, and calls another searcher if tasks are left.
+// Takes a worker out of Pool::searching, and calls another searcher if tasks are left.
 void end_search(Pool& pool);
 
 // Calls an idle worker to search, unless one searches already. For a caller that has put a task where others may take

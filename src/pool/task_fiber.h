@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// Fibers that run tasks (Kind::task_fiber), which worker.cc makes. At most one of a worker's takes new tasks: the
-// taker; see worker.h.
+// Task fibers: fibers that run tasks (Kind::task_fiber), which worker.cc makes. At most one of a worker's fetches new
+// tasks; see worker.h.
 #pragma once
 
 #include "pool/worker.h"
@@ -15,10 +15,11 @@ struct LeaveWait : Wait {
 // Wakes the fibers in worker_leave and worker_wait: each looks again whether it can leave.
 void wake_leavers(Worker& worker);
 
-// Makes a fiber that takes tasks. False: there is no memory for one now, or the worker is at its limit.
+// Makes a task fiber, which fetches tasks from now on. False: there is no memory for one now, or the worker is at its
+// limit.
 bool make_task_fiber(Cord& cord, Worker& worker);
 
-// Whether the taker will look for tasks again by itself, without a wakeup.
+// Whether the fetching fiber will look for tasks again by itself, without a wakeup.
 bool fetching_fiber_goes_on(const Worker& worker);
 
 // Whether as many tasks of the worker have begun as Pool::task_limit allows. Until one of these ends, the worker begins

@@ -7,10 +7,10 @@
 #include "core/children.h"
 #include "core/hooks.h"
 #include "core/life.h"
+#include "core/scheduler.h"
 #include "pool/pool.h"
 #include "pool/search.h"
 #include "pool/task_fiber.h"
-#include "core/scheduler.h"
 
 #include <errno.h>
 #include <initializer_list>
@@ -230,7 +230,7 @@ void tick(Cord& cord) {
 
 bool starved(const Cord& cord) { return worker_of(cord)->starved; }
 
-void suspended(Cord& cord, bool left) { worker_of(cord)->in_loop = left; }
+void suspended(Cord& cord, bool now) { worker_of(cord)->in_loop = now; }
 
 void leave(Cord& cord) { worker_leave(cord, false); }
 

@@ -2,13 +2,13 @@
 // A worker: a thread that works for a pool. Its cord is like any other, but looks for tasks before it sleeps: the cord
 // calls the worker's WorkOps (core/parts.h) at these points.
 //
-//   the cord's queue is empty ──▶ tasks in its queues, or others' to steal? ── yes: a taker is made runnable
+//   the cord's queue is empty ──▶ tasks in its queues, or others' to steal? ── yes: a task fiber is made runnable
 //                                   └ no: it sets its bit in Pool::idle, looks once more, and sleeps as cords do
 //
-// Tasks run in task fibers, called runners here. A runner takes tasks and runs them on its own stack one after the
-// other, so a task does not cost a new fiber. At most one runner of a worker takes new tasks: the taker. When the
-// taker's task waits and nothing else can run, the worker makes another taker, and the first runner ends with its task.
-// Each task sees a fresh fiber: its handle is stale once the task has ended, and no state of the previous task is left.
+// Tasks run in task fibers. A task fiber runs tasks on its own stack one after the other, so a task does not cost a new
+// fiber. At most one task fiber of a worker fetches new tasks. When its task waits and nothing else can run, the worker
+// makes another task fiber, which fetches from then on, and the first one ends with its task. Each task sees a fresh
+// fiber: its handle is stale once the task has ended, and no state of the previous task is left.
 //
 // A worker takes many tasks from its queue at once (`batch`), so the worker and submitters seldom want the lock at the
 // same time. With a lock for each task, competing for it cost more than the rest of the task's work. No task in a batch
@@ -64,18 +64,18 @@ struct alignas(64) Worker {
     WorkerMessage message;
 
     // Only the worker's thread uses the members below.
-    Fiber* fetching_fiber = nullptr;
+    Fiber* fetching_fiber = nullptr; // the task fiber that fetches new tasks; null: none does
     bool fetching_fiber_in_task = false;
     bool own_last = false;    // the last task was of own_tasks, if there was any
     bool searches = false;    // counted in Pool::searching
     bool must_search = false; // there were tasks in other workers' queues
     bool starved = false;     // there are tasks, but no fiber or stack to run them
-    uint32_t task_fibers = 0; // each has a task that has begun, except the taker, which may be about to begin one
+    uint32_t task_fibers = 0; // each has a task that has begun; the fetching one may be about to begin it
     bool own_only = false;    // of a bound thread: it takes only the tasks of own_tasks
     uint32_t random = 0;
     uint32_t times_begun = 0;
     uint32_t leaver_count = 0;    // fibers in worker_leave: those in `leavers`, and those that have been woken
-    LeaveWait* leavers = nullptr; // they wait for the end of all runners, or of the pool
+    LeaveWait* leavers = nullptr; // they wait for the end of all task fibers, or of the pool
 
     Worker() = default;
 

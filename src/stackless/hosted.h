@@ -4,8 +4,8 @@
 // To timers, scopes, cancels, joiners and wakers, a hosted fiber is a Fiber like others. A hosted fiber with a step is
 // a task that is polled: when it is at the head of the run queue, the cord's executor calls its step. The executor is a
 // fiber with a stack that is in no queue, and gives way as soon as the next fiber has no step. A hosted fiber without a
-// step is offered to the host, which takes it by fiber_exchange. The relay recognizes a hosted fiber by its null `sp`,
-// as it does a first run, so other switches cost nothing more.
+// step is offered to the host, which takes it by fiber_exchange. The scheduler recognizes a hosted fiber by its null
+// `sp`, as it does a first run, so other switches cost nothing more.
 //
 // A hosted fiber waits in a Wait, too, which lies in its operation's record. No code parks: a call that would park
 // links the Wait and returns `hosted_waits`. When the wait has ended and the fiber's turn has come, `go_on` reads the

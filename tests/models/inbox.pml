@@ -27,7 +27,7 @@
  * a timer expired, since nobody rings from then on. The loop sleeps until the doorbell or the timer makes it run the cord.
  *
  * What is checked: assertions (each message is received once or its push failed; per producer in order; no write to an
- * eventfd that is closed or another cord's), no dead end (Spin's invalid end states: asleep with mail and no ring under
+ * eventfd that is closed or another cord's), no dead end (Spin's invalid end states: asleep with messages and no ring under
  * way), and, in one run of run.sh, that there is no cycle of states at all, so that everything ends.
  *
  * One word, and all else that is shared lives in the kernel: sequential consistency, which Spin assumes, takes nothing
@@ -251,7 +251,7 @@ inline unpark() {
 }
 
 /* The sleeps. Each ends by a ring, or by something else, which happens often enough that Spin looks at all its moments,
- * and seldom enough that it helps nobody out whose ring never comes. Or there will be nothing more: a cord without mail
+ * and seldom enough that it helps nobody out whose ring never comes. Or there will be nothing more: a cord without messages
  * may sleep then, and is dismissed. */
 #define ALL_RUNG (finished == PRODUCERS && !IS_LIST(word))
 

@@ -26,7 +26,7 @@
  *     that end while they are bound; foreign loops; polls within a task (worker_looks).
  *   - Pool::idlers, which is never 0 while there is a bit: while there is none, it may be anything here.
  *   - What was accepted and what has ended before one may add up: the difference alone counts, and is `open`.
- *   - Runners that end as fibers do (left_state), as if the cord had no taker; submits by other fibers of a member.
+ *   - Task fibers that end as fibers do (left_state), as if none fetched; submits by other fibers of a member.
  *   - The order of memory: Spin assumes sequential consistency. */
 
 #ifndef WORKERS
@@ -406,18 +406,18 @@ done:
     :: main_runs -> goto main_fiber \
     :: resumed -> goto resume \
     :: other -> goto other_fiber \
-    :: taker -> goto next_task \
-    :: !main_runs && !resumed && !other && !taker -> goto worker_rests \
+    :: fetching -> goto next_task \
+    :: !main_runs && !resumed && !other && !fetching -> goto goes_idle \
     :: under_way[me] -> goto called /* by a poll */ \
     fi
 
-/* From cease_to_search and call_searcher. */
+/* From end_search and call_searcher. */
 #define RETURN     \
     if \
     :: back == TO_TURN -> back = 0; TURN \
     :: back == TO_PASS_ON -> back = 0; goto pass_on \
     :: back == TO_TASK -> back = 0; goto task \
-    :: back == TO_ENDS -> back = 0; taker = false; main_runs = main_runs || (waiting == 0 && leaves); TURN \
+    :: back == TO_ENDS -> back = 0; fetching = false; main_runs = main_runs || (waiting == 0 && leaves); TURN \
     :: back == TO_SUBMIT -> back = 0; goto submit \
     fi
 
@@ -429,7 +429,7 @@ done:
 
 /* The two steps in which a worker ceases to be idle: its bit first, if that is there, and nobody else sets it. */
 #define HAS_BIT (bits & BIT(me))
-#define TAKE_BIT bits = bits & ~BIT(me)
+#define CLEAR_BIT bits = bits & ~BIT(me)
 
 inline rise() {
     yes = asked[me];
@@ -450,7 +450,7 @@ inline risen() {
     :: yes ->
        yes = false;
        back = TO_PASS_ON;
-       goto ceases
+       goto ends_search
     :: else -> goto pass_on
     fi
 }
@@ -483,7 +483,7 @@ proctype worker(byte me) {
     bool is_idle;           /* idle[me] */
     bool leaves;            /* leaving[me] */
     bool searches, must_search;
-    bool taker;             /* it is runnable */
+    bool fetching;          /* the fetching fiber is runnable */
     bool main_runs;         /* the main fiber is */
     bool other;             /* another fiber is */
     bool resumed;           /* one is whose task has waited, */
@@ -499,10 +499,10 @@ proctype worker(byte me) {
     /* worker_begin; work() then looks whether it is over */
     atomic { begun[me] = true; main_runs = !IS_BOUND(me); TURN };
 
-worker_rests:
+goes_idle:
     atomic {
         if
-        :: tasks[me] > 0 -> taker = true; goto next_task
+        :: tasks[me] > 0 -> fetching = true; goto next_task
         :: tasks[me] == 0 && leaves -> main_runs = (waiting == 0); goto rested
         :: tasks[me] == 0 && !leaves
         fi
@@ -514,14 +514,14 @@ worker_rests:
     :: atomic { !locked[at] -> look(at, yes) }
     od;
     if
-    :: yes -> yes = false; must_search = true; taker = true; goto worker_rises
+    :: yes -> yes = false; must_search = true; fetching = true; goto leaves_idle
     :: else
     fi;
 #endif
 rested:
     pool_look_whether_over();
     if
-    :: main_runs -> goto worker_rises
+    :: main_runs -> goto leaves_idle
     :: else
     fi;
 
@@ -530,7 +530,7 @@ sleeps:
 end_asleep:
 #endif
     if
-    :: atomic { under_way[me] && HAS_BIT -> TAKE_BIT; goto called }
+    :: atomic { under_way[me] && HAS_BIT -> CLEAR_BIT; goto called }
     :: atomic { under_way[me] && !HAS_BIT && !locked[me] -> RECEIVED }
     :: atomic { waiting > 0 -> waiting--; resumed = true }
     :: atomic { IS_BOUND(me) && !leaves -> main_runs = true }
@@ -546,17 +546,17 @@ end_asleep:
     :: true
     fi;
 
-worker_rises:
+leaves_idle:
     if
     :: atomic { !is_idle -> TURN }
-    :: atomic { is_idle && HAS_BIT -> TAKE_BIT }
+    :: atomic { is_idle && HAS_BIT -> CLEAR_BIT }
     :: atomic { is_idle && !HAS_BIT && !locked[me] -> risen() }
     fi;
     atomic { !locked[me] -> risen() };
 
 called:
     if
-    :: atomic { HAS_BIT -> TAKE_BIT; goto called }
+    :: atomic { HAS_BIT -> CLEAR_BIT; goto called }
     :: atomic { !HAS_BIT && !locked[me] -> RECEIVED }
     fi;
 sees_whether_over:
@@ -566,12 +566,12 @@ sees_whether_over:
 #endif
     atomic {
         if
-        :: other || resumed || main_runs || taker -> back = TO_PASS_ON
-        :: !other && !resumed && !main_runs -> back = TO_TURN /* if there is a taker, it runs, or its task does */
+        :: other || resumed || main_runs || fetching -> back = TO_PASS_ON
+        :: !other && !resumed && !main_runs -> back = TO_TURN /* if one fetches, it runs, or its task does */
         fi;
         if
-        :: !taker && (yes || tasks[me] > 0) ->
-           taker = true;
+        :: !fetching && (yes || tasks[me] > 0) ->
+           fetching = true;
            if
            :: yes && back == TO_TURN && !searches -> yes = false; searches = true
            :: else
@@ -579,7 +579,7 @@ sees_whether_over:
         :: else
         fi;
         if
-        :: yes -> yes = false; goto ceases
+        :: yes -> yes = false; goto ends_search
         :: !yes && back == TO_TURN -> TURN
         :: !yes && back == TO_PASS_ON -> back = 0
         fi
@@ -596,8 +596,8 @@ pass_on:
         fi
     };
 
-ceases:
-    /* cease_to_search */
+ends_search:
+    /* end_search */
     atomic { searching--;
         if
 #ifdef BUG_LAST_SEARCHER_CALLS_NOBODY
@@ -627,7 +627,7 @@ next_task:
         :: tasks[me] > 0 && !locked[me] ->
            tasks[me]--;
            if
-           :: searches -> searches = false; back = TO_TASK; goto ceases
+           :: searches -> searches = false; back = TO_TASK; goto ends_search
            :: !searches && by_tasks == 0 -> busy++; goto lasts
            :: else -> goto task
            fi
@@ -636,7 +636,7 @@ next_task:
            :: leaves ->
               back = TO_ENDS;
               if
-              :: searches -> searches = false; goto ceases
+              :: searches -> searches = false; goto ends_search
               :: else -> RETURN
               fi
            :: else ->
@@ -702,7 +702,7 @@ submit:
 lasts:
     atomic { MAY_GO_ON -> busy--;
         if
-        :: waits > 0 && !late -> waits--; waiting++; taker = false; TURN
+        :: waits > 0 && !late -> waits--; waiting++; fetching = false; TURN
         :: true
         fi;
         /* task_ended */
@@ -721,8 +721,8 @@ lasts:
 ended:
     atomic {
         if
-        :: late && taker -> late = false /* the other one is the taker: this fiber ends */
-        :: else -> late = false; taker = true
+        :: late && fetching -> late = false /* the other one fetches: this fiber ends */
+        :: else -> late = false; fetching = true
         fi;
         TURN
     };
@@ -743,11 +743,11 @@ main_fiber:
         fi
     };
     /* worker_leave */
-    atomic { !locked[me] -> leaving[me] = true; leaves = true; goto worker_rises };
+    atomic { !locked[me] -> leaving[me] = true; leaves = true; goto leaves_idle };
 emptied:
     atomic {
         if
-        :: taker || waiting > 0 -> main_runs = false; TURN
+        :: fetching || waiting > 0 -> main_runs = false; TURN
         :: else
         fi;
         !locked[me] ->
@@ -759,7 +759,7 @@ emptied:
         fi
     };
     pool_look_whether_over();
-    /* pool_member_left. What comes now is message_astray: no call to search is among it. */
+    /* pool_member_left. What comes now is message_undelivered: no call to search is among it. */
     atomic {
         assert(!searches && !asked[me] && !idle[me]);
         members--;
