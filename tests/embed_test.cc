@@ -196,9 +196,8 @@ TEST_F(EmbedTest, ALoopThatIsBusyKeepsNoOtherFromBeingCalled) {
             EXPECT_TRUE(await_holding_the_thread([&] { return begun == 1; }));
             EXPECT_EQ(fiber_pool_submit(pool, entry<decltype(one)>, &one), 0); // only the loop's thread is idle
             may_end = true;
-            EXPECT_TRUE(
-                await_holding_the_thread([&] { return first == 1; })); // by the other worker, which is idle then
-            const int64_t asleep = fiber_now() + FIBER_MSEC(20);       // if all goes well
+            EXPECT_TRUE(await_holding_the_thread([&] { return first == 1; })); // by the other worker, idle then
+            const int64_t asleep = fiber_now() + FIBER_MSEC(20);               // if all goes well
             EXPECT_TRUE(await_holding_the_thread([&] { return fiber_now() >= asleep; }));
             EXPECT_EQ(fiber_pool_submit(pool, entry<decltype(two)>, &two), 0);
             EXPECT_TRUE(await_holding_the_thread([&] { return second == 1; }));

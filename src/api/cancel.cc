@@ -18,7 +18,7 @@ int fiber_cancel(fiber_t handle, void* reason) {
 }
 
 int fiber_cancelled(void** reason) {
-    Cord* cord = cord_to_look_at();
+    Cord* cord = cord_for_query();
     if (!cord) return no_cord();
     Fiber* me = cord->sched.current;
     if (me->requests.cancelled && reason) *reason = reason_of(me);
@@ -39,7 +39,7 @@ int fiber_interrupt(fiber_t handle, void* value) {
 
 int fiber_interrupted(void** value) {
     if (!value) return -EINVAL;
-    Cord* cord = cord_to_look_at();
+    Cord* cord = cord_for_query();
     if (!cord) return no_cord();
     const Fiber* me = cord->sched.current;
     if (me->was_interrupted()) *value = me->received.interrupted_value;

@@ -83,7 +83,7 @@ int fiber_cord_join_timeout(fiber_cord_t cord, void** result, int64_t timeout_ns
 
 int fiber_cord_self(fiber_cord_t* out) {
     if (!out) return -EINVAL;
-    Cord* cord = cord_to_look_at();
+    Cord* cord = cord_for_query();
     if (!cord) return no_cord();
     out->id = CordTable::id_of(cord);
     return 0;

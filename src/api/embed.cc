@@ -9,7 +9,7 @@
 using namespace fiberrt;
 
 int fiber_cord_fd(void) {
-    Cord* cord = cord_to_look_at();
+    Cord* cord = cord_for_query();
     if (!cord) return no_cord();
     if (!cord->sched.current->main_flow()) return -EPERM;
     if (cord->loop.fd >= 0) return cord->loop.fd;
@@ -20,7 +20,7 @@ int fiber_cord_fd(void) {
 
 int fiber_cord_run(int64_t duration_ns) {
     if (duration_ns < 0) return -EINVAL;
-    Cord* cord = cord_to_look_at();
+    Cord* cord = cord_for_query();
     if (!cord) return no_cord();
     const Fiber* me = cord->sched.current;
     if (!me->main_flow() || noswitch_refuses(me)) return -EPERM;
@@ -29,7 +29,7 @@ int fiber_cord_run(int64_t duration_ns) {
 
 int fiber_cord_next_deadline(int64_t* out) {
     if (!out) return -EINVAL;
-    Cord* cord = cord_to_look_at();
+    Cord* cord = cord_for_query();
     if (!cord) return no_cord();
     if (!cord->sched.current->main_flow()) return -EPERM;
     *out = next_run(*cord);

@@ -149,7 +149,7 @@ int fiber_exit(void* result) {
 
 int fiber_self(fiber_t* out) {
     if (!out) return -EINVAL;
-    Cord* cord = cord_to_look_at();
+    Cord* cord = cord_for_query();
     if (!cord) return no_cord();
     *out = handle_of(cord->sched.current);
     return 0;

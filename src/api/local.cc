@@ -23,6 +23,6 @@ void* fiber_key_get(fiber_key_t key) {
 }
 
 int fiber_key_set(fiber_key_t key, void* value) {
-    Cord* cord = cord_to_look_at();
+    Cord* cord = cord_for_query();
     return cord ? local_set(*cord, cord->sched.current, key.id, value) : no_cord();
 }

@@ -59,7 +59,7 @@ int fiber_info(fiber_t handle, fiber_info_t* out, size_t size) {
 
 int fiber_stats(fiber_stats_t* out, size_t size) {
     if (!out || !size) return -EINVAL;
-    Cord* cord = cord_to_look_at();
+    Cord* cord = cord_for_query();
     if (!cord) return no_cord();
     fiber_stats_t stats = stats_of(*cord);
     copy_out(out, size, &stats, sizeof stats);

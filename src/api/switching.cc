@@ -104,7 +104,7 @@ int fiber_transfer(fiber_t handle, void* in, void** out) {
 }
 
 int fiber_transferrer(fiber_t* from, void** value) {
-    Cord* cord = cord_to_look_at();
+    Cord* cord = cord_for_query();
     if (!cord) return no_cord();
     const Fiber* me = cord->sched.current;
     uint64_t transferrer = transferrer_of(me);
@@ -133,7 +133,7 @@ int64_t fiber_every(int64_t* tick_ns, int64_t period_ns) {
 }
 
 int fiber_noswitch_enter(void) {
-    Cord* cord = cord_to_look_at();
+    Cord* cord = cord_for_query();
     if (!cord) return no_cord();
     if (uint16_t(cord->no_switch.depth) == UINT16_MAX) return -EAGAIN;
     noswitch_enter(*cord);
@@ -141,7 +141,7 @@ int fiber_noswitch_enter(void) {
 }
 
 int fiber_noswitch_leave(void) {
-    Cord* cord = cord_to_look_at();
+    Cord* cord = cord_for_query();
     if (!cord) return no_cord();
     if (cord->no_switch.depth <= cord->no_switch.floor) return -EINVAL;
     noswitch_leave(*cord);

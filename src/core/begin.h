@@ -9,9 +9,9 @@
 namespace fiberrt {
 
 enum class When : uint8_t {
-    // Before the library first looks whether a thread has a cord. A lock of a mutex looks, in a thread without a cord
+    // Before the library first asks whether a thread has a cord. A lock of a mutex asks, in a thread without a cord
     // too.
-    first_look,
+    first_query,
     first_cord, // before the first cord
 };
 

@@ -129,7 +129,7 @@ void children_found(Cord& cord, Scope* scope, Fiber* owner) {
         all.closed = false;
         all.stopped = scope_stopped(owner, scope, &all.reason);
         all.awaited = 0;
-        all.of = scope->generation.load(std::memory_order_relaxed);
+        all.generation = scope->generation.load(std::memory_order_relaxed);
     }
     pending_update(cord, owner); // deadlines outside of a shield may count now
 }
@@ -204,7 +204,7 @@ int children_open(Cord& here, Scope* scope, uint32_t generation) {
         Locked locked(scope->lock);
         if (scope->generation.load(std::memory_order_relaxed) != generation) return -ESRCH;
         const Children& all = scope->children;
-        if (all.of == generation) return all.closed ? -ESRCH : 0;
+        if (all.generation == generation) return all.closed ? -ESRCH : 0;
     }
     Fiber* owner = scope->fiber.load(std::memory_order_relaxed);
     if (!owner || owner->cord.load(std::memory_order_relaxed) != &here || !scope_is_of(scope, owner)) return -EPERM;
@@ -289,7 +289,8 @@ int child_enter(Child* child, uint32_t generation, void** reason) {
     Children& all = scope->children;
     {
         Locked locked(scope->lock);
-        if (scope->generation.load(std::memory_order_relaxed) == generation && all.of == generation && !all.closed) {
+        if (scope->generation.load(std::memory_order_relaxed) == generation && all.generation == generation &&
+            !all.closed) {
             child->end.home = all.home;
             child->cancelled = all.stopped;
             (all.stopped ? all.cancelled : all.running).push_back(child);

@@ -58,11 +58,11 @@ struct ChildrenWait : Wait {
 
 struct Children {
     // Under the lock of the scope:
-    uint32_t of;      // the generation of the scope; if the scope has another by now, it has had no children yet
-    bool closed;      // the scope takes no more children
-    bool stopped;     // all children have been cancelled, and later ones will be
-    void* reason;     // of that cancel
-    uint32_t awaited; // children in the two lists whose ends will be reported
+    uint32_t generation; // the generation of the scope; if the scope has another by now, it has had no children yet
+    bool closed;         // the scope takes no more children
+    bool stopped;        // all children have been cancelled, and later ones will be
+    void* reason;        // of that cancel
+    uint32_t awaited;    // children in the two lists whose ends will be reported
     ShortList<Child> running;
     ShortList<Child> cancelled;
 

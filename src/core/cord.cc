@@ -32,8 +32,8 @@ namespace fiberrt {
 namespace {
 
 pthread_key_t thread_exit_key;
-constinit TryOnce looked; // done: thread_exit_key, which tells whether a thread has a cord, is valid
-constinit TryOnce begun;
+constinit TryOnce key_made; // done: thread_exit_key, which tells whether a thread has a cord, is valid
+constinit TryOnce first_cord_prepared;
 
 void free_world(Cord& cord) {
     fibers.give_back_all(cord.free.fibers);
@@ -50,7 +50,7 @@ int cord_make(Cord** out) {
     if (error) return error;
     cord->poll.interval = 64;
     cord->sleep.spin_most_ns = spin_most_ordinary_ns;
-    hooked_changes(*cord, hooks::wanted() ? hooked_by_sanitizer : 0);
+    set_hooked(*cord, hooks::wanted() ? hooked_by_sanitizer : 0);
     cord->doorbell_fd = -1;
     cord->closing = false;
     cord->started = false;
@@ -275,25 +275,25 @@ bool begin_all(When when) {
     return true;
 }
 
-bool first_look() {
-    return looked(
-        [] { return begin_all(When::first_look) && pthread_key_create(&thread_exit_key, thread_exits) == 0; });
+bool first_query() {
+    return key_made(
+        [] { return begin_all(When::first_query) && pthread_key_create(&thread_exit_key, thread_exits) == 0; });
 }
 
 } // namespace
 
 int environment_begin() {
-    if (!begun([] { return begin_all(When::first_cord); })) return -ENOMEM;
+    if (!first_cord_prepared([] { return begin_all(When::first_cord); })) return -ENOMEM;
     return environment && !environment->admits() ? -ENOTSUP : 0;
 }
 
-bool process_begin() { return environment_begin() != -ENOMEM && first_look(); }
+bool process_begin() { return environment_begin() != -ENOMEM && first_query(); }
 
-Cord* suspended_cord() { return first_look() ? static_cast<Cord*>(pthread_getspecific(thread_exit_key)) : nullptr; }
+Cord* suspended_cord() { return first_query() ? static_cast<Cord*>(pthread_getspecific(thread_exit_key)) : nullptr; }
 
 Cord* cord_open() { // coverage: no memory
     KeepErrno keep;
-    if (environment_begin() < 0 || !first_look()) return nullptr;
+    if (environment_begin() < 0 || !first_query()) return nullptr;
     Cord* cord = suspended_cord();
     if (cord) {
         cord->loop.ops->resume(*cord);
@@ -323,7 +323,7 @@ void cord_close() {
 int cord_start(const CordStart& start, uint64_t* id) {
     KeepErrno keep;
     if (int error = environment_begin()) return error;
-    if (!first_look()) return -ENOMEM;
+    if (!first_query()) return -ENOMEM;
     if (fork_refused) return -EPERM;
     if (environment && !this_cord && !cord_open()) return -ENOMEM; // the first cord, whose thread all others share
     Cord* cord;

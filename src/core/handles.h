@@ -17,7 +17,7 @@ namespace fiberrt {
 // The calling thread's cord, opened if there is none, for calls that only look, such as fiber_self. A cord between two
 // runs of a foreign loop stays suspended. Otherwise a loop that calls fiber_self in each round would run the cord in
 // each round, for ever.
-inline Cord* cord_to_look_at() {
+inline Cord* cord_for_query() {
     Cord* cord = cord_if_any();
     return cord ? cord : cord_open();
 }
@@ -53,7 +53,7 @@ inline int own_fiber(fiber_t handle, Fiber** out) {
 int own_scope(fiber_scope_t handle, Scope** out);
 
 // Checks, after reading a fiber of another cord, that all values read belong to the fiber of this handle. 0, -ESRCH.
-inline int still(Fiber* fiber, fiber_t handle) {
+inline int check_unchanged(Fiber* fiber, fiber_t handle) {
 #if FIBERRT_THREAD_SANITIZER
     // ThreadSanitizer does not know fences. Release: the reads before come before this write, which changes nothing.
     uint32_t generation = fiber->generation.fetch_add(0, std::memory_order_release);

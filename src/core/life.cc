@@ -52,7 +52,7 @@ void fiber_finish(Cord& cord, Fiber* fiber, void* result, int error) {
     fiber->call.result = result;
     fiber->life.end_error = int8_t(error);
     if (fiber->timeout.timer.position) cord.timers.remove(&fiber->timeout.timer);
-    count(cord, fiber, uint32_t(-1));
+    count_fiber(cord, fiber, uint32_t(-1));
     if (!cord.shutdown.quiet_waits.empty()) [[unlikely]]
         wake_quiet_waits(cord);
     bool taken = fiber->life.detached;
@@ -120,7 +120,7 @@ int fiber_create_slowly(Cord& cord, Kind kind, Fiber** out) {
     }
     cord.counts.fibers++;
     fiber_begin(fiber, &cord, kind);
-    count(cord, fiber, 1);
+    count_fiber(cord, fiber, 1);
     *out = fiber;
     return 0;
 }
@@ -171,7 +171,7 @@ void fiber_attach(Cord& cord, Fiber* fiber) {
         end_waits_complete(joiners, nullptr, -EOWNERDEAD);
         return;
     }
-    count(cord, fiber, 1);
+    count_fiber(cord, fiber, 1);
     if (cord.closing && !is_internal(fiber->life.kind)) {
         end_unrun(cord, fiber, FIBER_CANCELLED, 0);
     } else if (!make_room(cord, fiber)) { // coverage: no memory

@@ -13,7 +13,7 @@
 namespace fiberrt {
 
 // Adds `by`, which is 1 or -1, to the number of fibers that the cord's end waits for.
-inline void count(Cord& cord, const Fiber* fiber, uint32_t by) {
+inline void count_fiber(Cord& cord, const Fiber* fiber, uint32_t by) {
     if (fiber->life.kind == Kind::keeps_cord) [[likely]] {
         cord.counts.live += by;
     } else if (fiber->life.kind == Kind::daemon) {
@@ -56,7 +56,7 @@ inline int fiber_create(Cord& cord, Kind kind, Fiber** out) {
     Fiber* fiber = fibers.take_free(cord.free.fibers);
     cord.counts.fibers++;
     fiber_begin(fiber, &cord, kind);
-    count(cord, fiber, 1);
+    count_fiber(cord, fiber, 1);
     *out = fiber;
     return 0;
 }

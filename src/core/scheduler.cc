@@ -211,7 +211,7 @@ Fiber* next_to_run(Cord& cord) {
     }
 }
 
-int go_on_with(Cord& cord, Fiber* me, Fiber* next) {
+int switch_to(Cord& cord, Fiber* me, Fiber* next) {
     FIBERRT_CHECK(!holds_spin_lock());
     next->sched.state = State::running;
     cord.sched.current = next;
@@ -255,7 +255,7 @@ void awaiting_stack_remove(Cord& cord, Fiber* fiber) {
 
 bool poll_now(Cord& cord) { return poll_at(cord, clock_now()); }
 
-int wait_here(Cord& cord, int64_t deadline) {
+int sleep_until_runnable(Cord& cord, int64_t deadline) {
     if (deadline == never && dead_locked(cord)) return -EDEADLK;
     poll_and_wait(cord, deadline);
     return 0;
@@ -275,7 +275,7 @@ int64_t idle_until(Cord& cord) {
         me->sched.state = State::running;
         return me->resume;
     }
-    return next->sched.state == State::scheduled ? give_to_new(cord, me, next) : go_on_with(cord, me, next);
+    return next->sched.state == State::scheduled ? give_to_new(cord, me, next) : switch_to(cord, me, next);
 }
 
 int give_way_slowly(Cord& cord, Fiber* me) {
@@ -318,7 +318,7 @@ void poll_if_used_up(Cord& cord) {
     if (poll_due(cord)) poll_and_adapt(cord);
 }
 
-void hooked_changes(Cord& cord, uint8_t hooked) {
+void set_hooked(Cord& cord, uint8_t hooked) {
     int64_t left = budget_left(cord);
     cord.hooked = hooked;
     bool plainly = hooked && !(hooked & hooked_by_sanitizer) && !environment;
@@ -336,7 +336,7 @@ void poll_and_give_way(Cord& cord) {
     give_way(cord, me);
 }
 
-int give_to(Cord& cord, Fiber* me, Fiber* next) { return go_on_with(cord, me, next); }
+int give_to(Cord& cord, Fiber* me, Fiber* next) { return switch_to(cord, me, next); }
 
 int give_to_new(Cord& cord, Fiber* me, Fiber* next) {
     FIBERRT_CHECK(!holds_spin_lock());
@@ -353,7 +353,7 @@ int leave_slowly(Cord& cord, Fiber* next) {
     if (next) next->sched.state = State::queued; // no longer transferring: the poll must not wake or stop it
     poll_if_due(cord);
     if (!next) next = next_to_run(cord);
-    return next->sched.state == State::scheduled ? give_to_new(cord, nullptr, next) : go_on_with(cord, nullptr, next);
+    return next->sched.state == State::scheduled ? give_to_new(cord, nullptr, next) : switch_to(cord, nullptr, next);
 }
 
 void wake(Wait* wait, int64_t result) { wake(*this_cord, wait, result); }

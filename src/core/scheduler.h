@@ -46,9 +46,9 @@ inline int give_way(Cord& cord, Fiber* me) {
 // Counts one switch that is about to be made by give_to or give_to_new, and polls if it is due.
 void poll_if_due(Cord& cord);
 
-void poll_if_used_up(Cord& cord);                // polls if it is due, when the caller has counted the switch
-void hooked_changes(Cord& cord, uint8_t hooked); // sets cord.hooked; puts off no poll
-bool budget_spent(const Cord& cord);             // whether a poll is due at the next switch
+void poll_if_used_up(Cord& cord);            // polls if it is due, when the caller has counted the switch
+void set_hooked(Cord& cord, uint8_t hooked); // sets cord.hooked; puts off no poll
+bool budget_spent(const Cord& cord);         // whether a poll is due at the next switch
 
 // Counts a call that was done at once as a switch, so that other fibers get their turn in time.
 inline void charge_call(Cord& cord) {
@@ -215,7 +215,7 @@ bool poll_now(Cord& cord);
 
 // Sleeps until a fiber may be runnable, at most until the deadline; none is runnable now, and the calling fiber stays
 // the current one. 0; -EDEADLK: no fiber will ever be runnable.
-int wait_here(Cord& cord, int64_t deadline);
+int sleep_until_runnable(Cord& cord, int64_t deadline);
 
 // The time until which a cord that has nothing to run may sleep.
 int64_t idle_until(Cord& cord);

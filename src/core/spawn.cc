@@ -26,7 +26,7 @@ int create_elsewhere(Cord* to, uint64_t to_id, uint64_t* id, const fiber_attr& a
 
 int start_elsewhere(Fiber* fiber, fiber_t handle) {
     State state = fiber->sched.state;
-    if (int error = still(fiber, handle)) return error;
+    if (int error = check_unchanged(fiber, handle)) return error;
     if (state == State::dead) return -ESRCH;
     return state == State::created ? wakeup_elsewhere(fiber, id_generation(handle.id)) : -EBUSY;
 }

@@ -34,7 +34,7 @@ int public_state(const Fiber* fiber) {
 
 int state_of(Fiber* fiber, fiber_t handle) {
     int state = public_state(fiber);
-    int error = still(fiber, handle);
+    int error = check_unchanged(fiber, handle);
     return error ? error : state;
 }
 
@@ -44,7 +44,7 @@ int name_of(Fiber* fiber, fiber_t handle, char (&name)[FIBER_NAME_MAX]) {
         memcpy(name, fiber->name, sizeof name);
     }
     name[sizeof name - 1] = '\0';
-    return still(fiber, handle);
+    return check_unchanged(fiber, handle);
 }
 
 void set_name(Fiber* fiber, const char* name) {

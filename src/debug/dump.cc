@@ -129,7 +129,7 @@ void put_fiber(Report& r, Fiber* fiber, int64_t now) {
         put_scopes(r, fiber, now);
     }
     put_rest(r, fiber);
-    if (still(fiber, handle) != 0) r.drop(begun);
+    if (check_unchanged(fiber, handle) != 0) r.drop(begun);
 }
 
 void put_cord(Report& r, Cord* cord) {

@@ -166,7 +166,7 @@ int run(Cord& cord, int64_t deadline) {
             reschedule(cord, me);
             if (cord.sched.queue.empty() && cord.loop.fd < 0) poll_now(cord); // with a descriptor, suspend() polls
         } else if (!some && deadline > cord.poll.last_ns) {
-            result = wait_here(cord, deadline);
+            result = sleep_until_runnable(cord, deadline);
             begun = cord.poll.last_ns;
         } else if (cord.loop.fd < 0 || suspend(cord)) {
             return 0;

@@ -32,7 +32,7 @@ namespace {
 void hooked_update(Cord& cord, uint8_t by_user) {
     uint8_t hooked = (cord.hooked & hooked_by_sanitizer) | by_user;
     if (cord.observer.ambient) hooked |= hooked_by_ambient;
-    hooked_changes(cord, hooked);
+    set_hooked(cord, hooked);
 }
 
 void no_hook(void*, fiber_tag_t, fiber_tag_t) {}

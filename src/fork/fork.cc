@@ -212,7 +212,7 @@ bool install_handlers() {
     return installed([] { return pthread_atfork(before_fork, release_locks, in_child) == 0; });
 }
 
-FIBERRT_INITIALIZER(When::first_look, install_handlers);
+FIBERRT_INITIALIZER(When::first_query, install_handlers);
 
 } // namespace
 
