@@ -38,7 +38,7 @@ void try_word(Input& input) {
     auto agree = [&] {
         FUZZ_CHECK_EQ(inbox.has_message(), !inside.empty());
         FUZZ_CHECK_EQ(inbox.is_closed(), inside.empty() && state == Inbox::closed);
-        FUZZ_CHECK_EQ(inbox.is_parked(), inside.empty() && state != Inbox::closed && state != Inbox::empty);
+        FUZZ_CHECK_EQ(inbox.is_asleep(), inside.empty() && state != Inbox::closed && state != Inbox::empty);
     };
     auto check_list = [&](Message* list) {
         for (; list; list = list->next) {

@@ -493,7 +493,7 @@ void add_case(std::vector<Case>& in_model, Cases& cases, int64_t timeout) {
 void op_select(unsigned count, int64_t timeout) {
     World& w = *world;
     Cases cases;
-    uint32_t turn = fiberrt::this_cord->sync.select_turn;
+    uint32_t turn = fiberrt::this_cord->sync.select_first_case;
     {
         std::vector<Case> in_model;
         while (in_model.size() < count) add_case(in_model, cases, timeout);
@@ -813,7 +813,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
         here.channels[i].capacity = capacities[i];
         FUZZ_CHECK_EQ(fiber_chan_create(&here.chan[i], sizeof(uint64_t), capacities[i]), 0);
     }
-    fiberrt::this_cord->sync.select_turn = 0; // so that an input always does the same, whatever ran before it
+    fiberrt::this_cord->sync.select_first_case = 0; // so that an input always does the same, whatever ran before it
     fiberrt::this_cord->poll.interval = 1;
     op_poll_soon(poll_far);
     while (!here.input.done()) operations(0);
