@@ -66,12 +66,12 @@ constexpr uint8_t flag_interrupted = 1;
 constexpr uint8_t flag_free_arg = 2;
 constexpr uint8_t flag_entered = 4; // it has entered a fiber without a stack, now current: it is Executor::entered_by
 
-// Bits of Fiber::sched.hosted_flags. No bit is 1, the value of exceptions_saved in the same byte. So a set bit means a
+// Bits of Fiber::sched.step_flags. No bit is 1, the value of exceptions_saved in the same byte. So a set bit means a
 // hosted fiber; zero proves nothing, because a hosted fiber without a step may have none of them.
-constexpr uint8_t hosted_flag_step = 2; // it has a step
-constexpr uint8_t hosted_flag_op = 4;   // call.op is valid; it continues before the step is called
+constexpr uint8_t step_flag_set = 2; // it has a step
+constexpr uint8_t step_flag_op = 4;  // call.op is valid; it continues before the step is called
 // Fast path: the step is called with 0, and the executor has nothing to do afterwards.
-constexpr uint8_t hosted_flag_plain = 8;
+constexpr uint8_t step_flag_plain = 8;
 
 // Each group's comment names the file that owns the group: change its meaning there. It also says when the group is
 // valid. Other files also write single members: fiber_begin (core/life.h) sets most at a fiber's beginning; the fiber's
@@ -88,23 +88,23 @@ struct alignas(64) Fiber {
     alignas(8) uint32_t controls[3];  // control words, drawn in arch/. Hosted: user() is in it
 
     // Whether the fiber runs, or may run. core/scheduler.cc owns it, core/scope.cc pending, stackless/hosted.cc
-    // hosted_flags. Always valid. Four bytes, which word() reads at once.
+    // step_flags. Always valid. Four bytes, which word() reads at once.
     struct alignas(4) Sched {
         union {
             bool exceptions_saved; // saved context: the fiber was parked with C++ exceptions caught or in flight
-            uint8_t hosted_flags;  // hosted: hosted_flag_ bits, which tell how its next turn goes
+            uint8_t step_flags;    // hosted: step_flag_ bits, which tell how its next turn goes
         };
         Relaxed<State> state;
         uint8_t pending;      // Pending bits; zero: the next call need not fail
         Relaxed<bool> permit; // one wakeup is remembered
 
-        // The word of a fiber with a step and this state, to which hosted_flag_plain applies.
+        // The word of a fiber with a step and this state, to which step_flag_plain applies.
         static constexpr uint32_t plain_word(State state) {
             struct Bytes {
-                uint8_t hosted_flags, state, pending, permit;
+                uint8_t step_flags, state, pending, permit;
             };
             return std::bit_cast<uint32_t>(
-                Bytes{hosted_flag_step | hosted_flag_plain, uint8_t(state), pending_noswitch, false});
+                Bytes{step_flag_set | step_flag_plain, uint8_t(state), pending_noswitch, false});
         }
         // For the fiber's own thread, the only writer of the bytes: no atomic load, as compilers do not make such a
         // load part of a comparison.
@@ -238,7 +238,7 @@ struct alignas(64) Fiber {
     // Whether it runs on a stack: one that it has taken or will take, or its thread's. The cord's executor runs the
     // others.
     bool uses_stack() const { return stack_class != StackPool::no_stack; }
-    bool has_op() const { return sched.hosted_flags & hosted_flag_op; }
+    bool has_op() const { return sched.step_flags & step_flag_op; }
 
     // Sets the members that fiber_create expects to be empty: in a new slot, and when the cord discards a fiber that
     // has not ended. A fiber that ends in order leaves them empty.

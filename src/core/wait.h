@@ -38,7 +38,7 @@ struct Fiber;
     X(select, "waits for one of several")                       \
     X(pool, "waits for a pool")                                 \
     X(offload, "waits for a function that it has offloaded")    \
-    X(hosted, "waits for hosted fibers to run")                 \
+    X(executor, "waits for hosted fibers to run")               \
     X(exchange, "waits for hosted fibers to take")              \
     X(call, "waits for a fiber that acts for it")
 
