@@ -1126,7 +1126,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
     Input input(data, size);
     uint8_t begin = input.byte();
     fiberrt::simulation.faults = 0;
-    fiberrt::simulation.oracle.seed(begin);
+    fiberrt::simulation.choices.seed(begin);
     Trial trial(input);
     its = &trial;
     memset(static_cast<void*>(&shared), 0, sizeof shared);

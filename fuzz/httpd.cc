@@ -161,7 +161,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
     Input input(data, size);
     uint8_t begin = input.byte(), pieces = input.byte();
     fiberrt::simulation.faults = begin & 1;
-    fiberrt::simulation.oracle.seed(begin >> 1);
+    fiberrt::simulation.choices.seed(begin >> 1);
     std::string sent;
     while (!input.done()) sent += char(input.byte());
     int free_before = lowest_free();

@@ -331,7 +331,7 @@ void try_cords(Input& input) {
     begin_simulation();
     uint8_t begin = input.byte();
     fiberrt::simulation.faults = begin & 1;
-    fiberrt::simulation.oracle.seed(begin >> 1);
+    fiberrt::simulation.choices.seed(begin >> 1);
     Trial trial(input);
     its = &trial;
     FUZZ_CHECK_EQ(fiber_cord_self(&trial.cords[0]), 0);

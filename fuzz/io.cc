@@ -112,7 +112,7 @@ size_t bytes_in(const iovec* parts, size_t count) {
 
 // call(bytes): the system call for at most so many.
 template <class Call>
-ssize_t decided(int fd, bool writing, size_t bytes, bool may_wait, Call call) {
+ssize_t call_with_outcome(int fd, bool writing, size_t bytes, bool may_wait, Call call) {
     Fate fate = fate_of(fd, writing, bytes, may_wait);
     if (fate.error) {
         errno = fate.error;
@@ -136,24 +136,24 @@ ssize_t __real_recvmsg(int fd, msghdr* message, int flags);
 ssize_t __real_sendmsg(int fd, const msghdr* message, int flags);
 
 ssize_t __wrap_preadv2(int fd, const iovec* parts, int count, off_t at, int flags) {
-    return decided(fd, false, bytes_in(parts, size_t(count)), may_wait(fd, flags), [&](size_t most) {
+    return call_with_outcome(fd, false, bytes_in(parts, size_t(count)), may_wait(fd, flags), [&](size_t most) {
         return __real_preadv2(fd, cut(parts, size_t(count), most).data(), count, at, flags);
     });
 }
 ssize_t __wrap_pwritev2(int fd, const iovec* parts, int count, off_t at, int flags) {
-    return decided(fd, true, bytes_in(parts, size_t(count)), may_wait(fd, flags), [&](size_t most) {
+    return call_with_outcome(fd, true, bytes_in(parts, size_t(count)), may_wait(fd, flags), [&](size_t most) {
         return __real_pwritev2(fd, cut(parts, size_t(count), most).data(), count, at, flags);
     });
 }
 ssize_t __wrap_recv(int fd, void* buffer, size_t bytes, int flags) {
-    return decided(fd, false, bytes, true, [&](size_t most) { return __real_recv(fd, buffer, most, flags); });
+    return call_with_outcome(fd, false, bytes, true, [&](size_t most) { return __real_recv(fd, buffer, most, flags); });
 }
 ssize_t __wrap_send(int fd, const void* buffer, size_t bytes, int flags) {
     if (!bytes) return __real_send(fd, buffer, bytes, flags); // the simulation asks whether a send would be refused
-    return decided(fd, true, bytes, true, [&](size_t most) { return __real_send(fd, buffer, most, flags); });
+    return call_with_outcome(fd, true, bytes, true, [&](size_t most) { return __real_send(fd, buffer, most, flags); });
 }
 ssize_t __wrap_recvmsg(int fd, msghdr* message, int flags) {
-    return decided(fd, false, bytes_in(message->msg_iov, message->msg_iovlen), true, [&](size_t most) {
+    return call_with_outcome(fd, false, bytes_in(message->msg_iov, message->msg_iovlen), true, [&](size_t most) {
         std::vector<iovec> parts = cut(message->msg_iov, message->msg_iovlen, most);
         iovec* given = message->msg_iov;
         message->msg_iov = parts.data();
@@ -163,7 +163,7 @@ ssize_t __wrap_recvmsg(int fd, msghdr* message, int flags) {
     });
 }
 ssize_t __wrap_sendmsg(int fd, const msghdr* message, int flags) {
-    return decided(fd, true, bytes_in(message->msg_iov, message->msg_iovlen), true, [&](size_t most) {
+    return call_with_outcome(fd, true, bytes_in(message->msg_iov, message->msg_iovlen), true, [&](size_t most) {
         std::vector<iovec> parts = cut(message->msg_iov, message->msg_iovlen, most);
         msghdr less = *message;
         less.msg_iov = parts.data();
@@ -394,7 +394,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
     Input input(data, size);
     uint8_t begin = input.byte();
     fiberrt::simulation.faults = begin & 1;
-    fiberrt::simulation.oracle.seed(begin >> 1);
+    fiberrt::simulation.choices.seed(begin >> 1);
     Trial its(input);
     for (int i = 0; i < 2; i++) {
         int ends[2];

@@ -328,7 +328,7 @@ void op_sem_wait(int i, int64_t n, int64_t timeout) {
 }
 
 void op_sem_trywait(int i, int64_t n) {
-    int expected = world->model.attempt(world->sems[i], n, 0);
+    int expected = world->model.try_now(world->sems[i], n, 0);
     check_call(expected, [&] { return fiber_sem_trywait(&world->sem[i], n); });
 }
 
@@ -381,7 +381,7 @@ void op_rwlock(bool write, int64_t timeout) {
 }
 
 void op_rwlock_try(bool write) {
-    int expected = world->model.attempt(world->rwlock, write, 0);
+    int expected = world->model.try_now(world->rwlock, write, 0);
     check_call(expected ? -EBUSY : 0,
                [&] { return write ? fiber_rwlock_trywrlock(&world->rw) : fiber_rwlock_tryrdlock(&world->rw); });
 }
@@ -408,7 +408,7 @@ void op_transfer(int i, bool send, int64_t timeout) {
 void op_try_transfer(int i, bool send) {
     World& w = *world;
     uint64_t sent = ++w.values, item = send ? sent : 0;
-    int result = w.model.attempt(w.channels[i], send, sent);
+    int result = w.model.try_now(w.channels[i], send, sent);
     fiber_chan_t chan = w.chan[i];
     check_call(result, [&] { return send ? fiber_chan_try_send(chan, &item) : fiber_chan_try_recv(chan, &item); });
     FUZZ_CHECK_EQ(item, send ? sent : result ? 0 : w.model.mine().item);

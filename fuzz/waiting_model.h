@@ -31,7 +31,7 @@ struct Object {
     // mutex
     int holder = nobody, woken = nobody;
     int64_t woken_since = 0;
-    bool woken_is_heir = false, holder_died = false, done = false; // done: its once is
+    bool woken_owner_died = false, holder_died = false, done = false; // done: its once is
     // The others
     int64_t count = 0; // permits; a group's count; readers
     bool manual = false, set = false;
@@ -67,16 +67,16 @@ struct Family {
 // A fiber's current call.
 struct Call {
     enum What { none, refused, simple, lock, once, cond, relock, select, next, close, end } what = none;
-    bool decided = false;
+    bool claimed = false;
     bool stoppable = true;
     Object* object = nullptr; // the object that it waits in, unless it is a select
     Object* mutex = nullptr;
     int64_t since = 0;
-    bool heir = false, waiter_heir = false;
+    bool owner_died = false, waiter_owner_died = false;
     int outer = 0;     // cond: how the wait itself has ended
     uint64_t item = 0; // received
     std::vector<Case> cases;
-    int winner = nobody;
+    int selected = nobody;
     int timer = nobody;
     int64_t deadline = never;
     int scope = nobody;
@@ -214,7 +214,7 @@ public:
     void wait_for(Object& object, int64_t n, uint64_t item, int64_t timeout) {
         if (int error = refuse()) return finish(error);
         bool dead_lock = object.kind == Kind::rwlock && object.holder == running;
-        int result = dead_lock ? -EDEADLK : attempt(object, n, item);
+        int result = dead_lock ? -EDEADLK : try_now(object, n, item);
         if (result != -EAGAIN) {
             turn_possible_ = true;
             return finish(result);
@@ -226,7 +226,7 @@ public:
     }
 
     // Without a wait. -EAGAIN if it would wait; the received item is in mine().item.
-    int attempt(Object& object, int64_t n, uint64_t item) {
+    int try_now(Object& object, int64_t n, uint64_t item) {
         switch (object.kind) {
         case Kind::sem:
             if (object.count < n || first(object)) return -EAGAIN;
@@ -307,7 +307,7 @@ public:
         call.cases = cases;
         for (size_t n = 0; n < cases.size(); n++) {
             size_t i = (first_tried + n) % cases.size();
-            if (!attempt_case(call.cases[i])) continue;
+            if (!try_case(call.cases[i])) continue;
             turn_possible_ = true;
             return finish(int(i));
         }
@@ -424,7 +424,7 @@ private:
     void park(int64_t deadline) {
         me().state = State::waiting;
         me().wait_deadline = deadline;
-        mine().decided = false;
+        mine().claimed = false;
     }
 
     bool is_deadline(int64_t when) {
@@ -476,10 +476,10 @@ private:
     // ---- lists ----------------------------------------------------------------------------------------------------
 
     bool open_still(const Waiter& waiter) {
-        return at(waiter.fiber).state == State::waiting && !call_of(waiter.fiber).decided;
+        return at(waiter.fiber).state == State::waiting && !call_of(waiter.fiber).claimed;
     }
 
-    // The first waiter whose wait is not decided.
+    // The first waiter whose wait is not claimed.
     Waiter* first(Object& object) {
         for (Waiter& waiter : object.waiters)
             if (open_still(waiter)) return &waiter;
@@ -503,8 +503,8 @@ private:
     void complete(Object& object, Waiter waiter, int result, uint64_t item = 0) {
         Call& call = call_of(waiter.fiber);
         remove(object, waiter.fiber, waiter.number);
-        call.decided = true;
-        call.winner = waiter.number;
+        call.claimed = true;
+        call.selected = waiter.number;
         call.item = item;
         enqueue(waiter.fiber, State::queued, result);
     }
@@ -536,7 +536,7 @@ private:
         serve(object);
     }
 
-    void leave_lists(int f) {
+    void remove_from_lists(int f) {
         Call& call = call_of(f);
         if (call.what != Call::select) {
             if (call.object) leave(*call.object, f, 0);
@@ -544,7 +544,7 @@ private:
         }
         for (size_t i = 0; i < call.cases.size(); i++) {
             const Case& one = call.cases[i];
-            if (int(i) != call.winner && one.object) leave(*one.object, f, int(i));
+            if (int(i) != call.selected && one.object) leave(*one.object, f, int(i));
         }
         for (const Case& one : call.cases) {
             if (one.kind != FIBER_CASE_JOIN) continue;
@@ -560,10 +560,10 @@ private:
         if (at(f).state == State::waiting) {
             Call& call = call_of(f);
             bool children = call.what == Call::close || call.what == Call::end;
-            if (call.decided || ((children || !call.stoppable) && reason != -EDEADLK)) return;
-            call.decided = true;
+            if (call.claimed || ((children || !call.stoppable) && reason != -EDEADLK)) return;
+            call.claimed = true;
             if (call.what == Call::next || children) families[size_t(call.waits_in)].waiter = nobody;
-            leave_lists(f);
+            remove_from_lists(f);
         }
         Model::stop(f, reason, group);
     }
@@ -593,7 +593,7 @@ private:
         call.stoppable = stoppable;
         call.mutex = call.object = &mutex;
         call.since = now;
-        call.heir = call.waiter_heir = false;
+        call.owner_died = call.waiter_owner_died = false;
         call.deadline = after(timeout);
         mutex.waiters.push_back({running});
         park(call.deadline);
@@ -607,22 +607,22 @@ private:
         if (result == -ETIMEDOUT) {
             int last = take(mutex);
             if (last == pending) return -ETIMEDOUT;
-            return call.heir || call.waiter_heir ? -EOWNERDEAD : last;
+            return call.owner_died || call.waiter_owner_died ? -EOWNERDEAD : last;
         }
         if (result) return result;
-        call.heir |= call.waiter_heir | mutex.woken_is_heir;
-        mutex.woken_is_heir = false;
+        call.owner_died |= call.waiter_owner_died | mutex.woken_owner_died;
+        mutex.woken_owner_died = false;
         if (mutex.holder == running) { // the lock was given to it
             held_.push_back(&mutex);
-            return call.heir ? -EOWNERDEAD : 0;
+            return call.owner_died ? -EOWNERDEAD : 0;
         }
         mutex.woken = nobody;
         int taken = take(mutex);
-        if (taken != pending) return call.heir ? -EOWNERDEAD : taken;
+        if (taken != pending) return call.owner_died ? -EOWNERDEAD : taken;
         if (call.stoppable) {
             if (int error = refuse()) return error;
         }
-        call.waiter_heir = false;
+        call.waiter_owner_died = false;
         mutex.waiters.push_front({running});
         park(call.deadline);
         return pending;
@@ -639,7 +639,7 @@ private:
         Waiter next = mutex.waiters.front();
         mutex.woken = next.fiber;
         mutex.woken_since = call_of(next.fiber).since;
-        mutex.woken_is_heir = false;
+        mutex.woken_owner_died = false;
         complete(mutex, next, 0);
     }
 
@@ -660,8 +660,8 @@ private:
 
     void orphan(Object& mutex) {
         held_.erase(std::find(held_.begin(), held_.end(), &mutex));
-        for (const Waiter& waiter : mutex.waiters) call_of(waiter.fiber).waiter_heir = true;
-        if (mutex.woken != nobody) mutex.woken_is_heir = true;
+        for (const Waiter& waiter : mutex.waiters) call_of(waiter.fiber).waiter_owner_died = true;
+        if (mutex.woken != nobody) mutex.woken_owner_died = true;
         mutex.holder = nobody;
         mutex.holder_died = true;
         wake_next(mutex);
@@ -708,17 +708,17 @@ private:
         return one.kind == FIBER_CASE_SEND ? 1 : one.kind == FIBER_CASE_SEM ? one.number : 0;
     }
 
-    bool attempt_case(Case& one) {
+    bool try_case(Case& one) {
         if (one.kind == FIBER_CASE_NONE) return false;
         if (one.kind == FIBER_CASE_TIMER) return one.number == 0;
-        if (one.kind == FIBER_CASE_JOIN) return attempt_join(one);
-        if (one.kind == FIBER_CASE_SCOPE) return attempt_scope(one);
-        one.result = attempt(*one.object, amount_of(one), one.item);
+        if (one.kind == FIBER_CASE_JOIN) return try_join(one);
+        if (one.kind == FIBER_CASE_SCOPE) return try_scope(one);
+        one.result = try_now(*one.object, amount_of(one), one.item);
         if (one.kind == FIBER_CASE_RECV) one.item = mine().item;
         return one.result != -EAGAIN;
     }
 
-    bool attempt_join(Case& one) {
+    bool try_join(Case& one) {
         Fiber& target = at(one.fiber);
         one.result = target.gone ? -ESRCH : target.detached ? -EINVAL : one.fiber == running ? -EDEADLK : 0;
         if (one.result) return true;
@@ -729,7 +729,7 @@ private:
         return true;
     }
 
-    bool attempt_scope(Case& one) {
+    bool try_scope(Case& one) {
         one.result = scope_error(one.scope);
         if (one.result) return true;
         one.result = take_ended(one.scope, &one.fiber, &one.number);
@@ -748,17 +748,17 @@ private:
 
     int select_resumed(int result) {
         Call& call = mine();
-        if (call.winner == nobody) {
+        if (call.selected == nobody) {
             if (result != -ETIMEDOUT || call.timer == nobody || now < call.deadline) return result;
             call.cases[size_t(call.timer)].result = 0;
             return call.timer;
         }
-        leave_lists(running);
-        Case& one = call.cases[size_t(call.winner)];
+        remove_from_lists(running);
+        Case& one = call.cases[size_t(call.selected)];
         if (one.object) one.result = result;
-        if (one.kind == FIBER_CASE_SCOPE) attempt_scope(one);
+        if (one.kind == FIBER_CASE_SCOPE) try_scope(one);
         if (one.kind == FIBER_CASE_RECV) one.item = call.item;
-        return call.winner;
+        return call.selected;
     }
 
     // ---- children -------------------------------------------------------------------------------------------------
@@ -772,8 +772,8 @@ private:
         std::vector<std::pair<int, int>> winners;
         for (auto [waiter, number] : birth.watchers) {
             if (!open_still({waiter})) continue;
-            call_of(waiter).decided = true;
-            call_of(waiter).winner = number;
+            call_of(waiter).claimed = true;
+            call_of(waiter).selected = number;
             winners.push_back({waiter, number});
         }
         birth.watchers.clear();
@@ -805,7 +805,7 @@ private:
         if (family.waiter != nobody && (family.for_all ? none_left(s) : reported || !family.awaited)) {
             int waiter = family.waiter;
             family.waiter = nobody;
-            call_of(waiter).decided = true;
+            call_of(waiter).claimed = true;
             enqueue(waiter, State::queued, 0);
         }
         if (family.watcher != nobody && reported) tell_watcher(family);
@@ -818,8 +818,8 @@ private:
         int waiter = family.watcher;
         family.watcher = nobody;
         if (!open_still({waiter})) return;
-        call_of(waiter).decided = true;
-        call_of(waiter).winner = family.watch_case;
+        call_of(waiter).claimed = true;
+        call_of(waiter).selected = family.watch_case;
         enqueue(waiter, State::queued, 0);
     }
 

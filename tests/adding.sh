@@ -84,9 +84,9 @@ cat >src/sync/turnstile.cc <<'EOF'
 namespace fiberrt {
 
 int turnstile_open(Turnstile& turnstile) {
-    Changing changing(turnstile);
+    LockedList locked(turnstile);
     if (!turnstile.count) return -EINVAL;
-    if (--turnstile.count == 0) changing.take_all(turnstile, 0);
+    if (--turnstile.count == 0) locked.claim_all(turnstile, 0);
     return 0;
 }
 

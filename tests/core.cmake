@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
 # Tests next to the conformance suite, through the public header only.
-fiberrt_test(NAME sight_test SOURCES sight_test.cc)
+fiberrt_test(NAME introspection_test SOURCES introspection_test.cc)
 fiberrt_test(NAME spin_before_sleep_test SOURCES spin_before_sleep_test.cc)
 fiberrt_test(NAME cord_exchange_test SOURCES cord_exchange_test.cc)
 fiberrt_test(NAME pool_stress_test SOURCES pool_stress_test.cc)

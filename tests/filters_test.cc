@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 // Filters of system calls (seccomp) that a program or a container has, and that refuse calls in the middle of an
-// operation. choice_test covers filters that refuse io_uring as a whole.
+// operation. backend_selection_test covers filters that refuse io_uring as a whole.
 #include "cord_support.h"
 #include "io_support.h"
 #include "subprocess.h"

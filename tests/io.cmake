@@ -28,7 +28,7 @@ endif()
 
 # Where the kernel refuses io_uring, for each way of refusing: the chosen backend, and the error for programs that
 # demand io_uring.
-fiberrt_test(NAME choice_test SOURCES choice_test.cc LABELS io)
+fiberrt_test(NAME backend_selection_test SOURCES backend_selection_test.cc LABELS io)
 if(NOT CMAKE_CROSSCOMPILING)
     add_executable(deny_uring deny_uring.c)
     target_compile_options(deny_uring PRIVATE -Wall -Wextra)
@@ -38,9 +38,9 @@ if(NOT CMAKE_CROSSCOMPILING)
             COMMAND ${launcher} $<TARGET_FILE:deny_uring> ${refusal} $<TARGET_FILE:io_refused_test>)
         set_tests_properties(io_refused_test.${refusal} PROPERTIES
             ENVIRONMENT "FIBERRT_REFUSAL=${refusal};FIBERRT_BACKEND=uring" LABELS io)
-        add_test(NAME choice_test.${refusal}
-            COMMAND ${launcher} $<TARGET_FILE:deny_uring> ${refusal} $<TARGET_FILE:choice_test>)
-        set_tests_properties(choice_test.${refusal} PROPERTIES
+        add_test(NAME backend_selection_test.${refusal}
+            COMMAND ${launcher} $<TARGET_FILE:deny_uring> ${refusal} $<TARGET_FILE:backend_selection_test>)
+        set_tests_properties(backend_selection_test.${refusal} PROPERTIES
             ENVIRONMENT FIBERRT_REFUSAL=${refusal} LABELS io)
     endforeach()
     fiberrt_test(NAME filters_test SOURCES filters_test.cc LABELS io)

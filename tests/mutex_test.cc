@@ -22,7 +22,7 @@ TEST(Mutex, AHolderAtAWideAddressIsNotLost) {
     EXPECT_EQ(fiberrt::mutex_trylock(mutex, Caller::here()), -EBUSY);
     EXPECT_TRUE(mutex.held_by(wide));
     mutex.woken = wide;
-    EXPECT_TRUE(mutex.somebody_is_woken());
+    EXPECT_TRUE(mutex.has_woken_waiter());
 }
 
 TEST(Mutex, AHolderAtAWideAddressHoldsItInTheChildOfALoneThreadToo) {

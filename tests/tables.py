@@ -18,8 +18,8 @@ LACKS_OP = "enumeration value 'latch' not handled in switch"
 # A file, a text in it, its replacement; the target, or file of the sources, to build then; and the expected sentence.
 BROKEN = [
     (*NEW_OP, "src/backend/uring.cc", LACKS_OP),
-    (*NEW_OP, "src/io/plain.cc", LACKS_OP),
-    (*NEW_OP, "src/io/attempt.cc", LACKS_OP),
+    (*NEW_OP, "src/io/blocking_fallback.cc", LACKS_OP),
+    (*NEW_OP, "src/io/try_op.cc", LACKS_OP),
     ("src/io/ops.h", '"fsync"', '', "src/io/op.cc", "src/io/ops.h: the operation fsync has no name"),
     ("src/io/ops.h", '"fsync"', '""', "src/io/op.cc", "src/io/ops.h: the operation fsync has no name"),
     ("src/core/wait.h", '"sleeps"', '', "src/core/scheduler.cc", "src/core/wait.h: the reason time has no text"),
@@ -28,7 +28,7 @@ BROKEN = [
      "enumeration value 'dead' not handled in switch"),
     ("src/core/fiber.h", "    dead,", "    dead, lost,", "src/debug/dump.cc",
      "enumeration value 'lost' not handled in switch"),
-    ("src/sim/oracle.cc", '"stack",', '', "src/sim/oracle.cc", "src/sim/oracle.cc: a Site has no name"),
+    ("src/sim/choice_source.cc", '"stack",', '', "src/sim/choice_source.cc", "src/sim/choice_source.cc: a Site has no name"),
     ("include/fiberrt.h", "Since: 0.1\n */\nFIBERRT_API int fiber_set_fork_policy(",
      "\n */\nFIBERRT_API int fiber_set_fork_policy(", "fiberrt_names",
      'fiber_set_fork_policy: no "Since:" says which release it comes with'),

@@ -11,7 +11,7 @@
 #include "core/stack_pool.h"
 #include "fiberrt.h"
 #include "findings.h"
-#include "backend/choice.h"
+#include "backend/selection.h"
 #include "backend/uring.h"
 
 #include <errno.h>

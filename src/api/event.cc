@@ -44,19 +44,19 @@ int fiber_event_set(fiber_event_t* event) {
 int fiber_event_reset(fiber_event_t* storage) {
     if (!storage) return -EINVAL;
     auto& event = in_place<Event>(storage);
-    event.enter();
+    event.lock_list();
     bool was_set = event.is_set;
     event.is_set = false;
-    event.leave();
+    event.unlock_list();
     return was_set;
 }
 
 int fiber_event_is_set(fiber_event_t* storage) {
     if (!storage) return -EINVAL;
     auto& event = in_place<Event>(storage);
-    event.enter();
+    event.lock_list();
     bool is_set = event.is_set;
-    event.leave();
+    event.unlock_list();
     return is_set;
 }
 

@@ -2,7 +2,7 @@
 // Calls on names in the file system, and on files: open, rename, unlink, mkdir, statx and their relatives, fsync, and
 // reading a directory.
 #include "api/api.h"
-#include "io/descriptor_use.h"
+#include "io/descriptor_guard.h"
 #include "io/fifo.h"
 
 #include <fcntl.h>
@@ -15,7 +15,7 @@ namespace {
 
 // The descriptor of the folder that a path begins in, if the call uses it: that descriptor is guarded during the call.
 int used_folder(int dirfd, const char* path) {
-    return dirfd != AT_FDCWD && path[0] != '/' ? dirfd : DescriptorUse::none;
+    return dirfd != AT_FDCWD && path[0] != '/' ? dirfd : DescriptorGuard::none;
 }
 
 Op path_op(OpCode code, int dirfd, const char* path) {
@@ -42,14 +42,14 @@ int fiber_open(const char* path, int flags, mode_t mode) {
     if (!path) return -EINVAL;
     Cord* cord = cord_here();
     if (!cord) return no_cord();
-    Op op(OpCode::open, DescriptorUse::none);
+    Op op(OpCode::open, DescriptorGuard::none);
     // Without this, io_uring would first try with O_NONBLOCK, which opens a FIFO that has no writer.
     op.may_block = !(flags & O_NONBLOCK);
     op.address = const_cast<char*>(path);
     op.flags = unsigned(flags);
     op.length = flags & (O_CREAT | __O_TMPFILE) ? mode : 0;
-    DescriptorUse use(*cord, DescriptorUse::none);
-    return int(run_open(use, op));
+    DescriptorGuard guard(*cord, DescriptorGuard::none);
+    return int(run_open(guard, op));
 }
 
 int fiber_openat2(int dirfd, const char* path, struct open_how* how, size_t size) {
@@ -62,8 +62,8 @@ int fiber_openat2(int dirfd, const char* path, struct open_how* how, size_t size
     op.length = uint32_t(size);
     op.flags = uint32_t(how->flags);
     op.may_block = !(how->flags & O_NONBLOCK); // as in fiber_open
-    DescriptorUse use(*cord, op.fd);
-    return int(run_open(use, op));
+    DescriptorGuard guard(*cord, op.fd);
+    return int(run_open(guard, op));
 }
 
 int fiber_renameat2(int old_dirfd, const char* old_path, int new_dirfd, const char* new_path, unsigned flags) {
@@ -74,9 +74,9 @@ int fiber_renameat2(int old_dirfd, const char* old_path, int new_dirfd, const ch
     op.length = uint32_t(new_dirfd);
     op.address2 = const_cast<char*>(new_path);
     op.flags = flags;
-    DescriptorUse use(*cord, op.fd);
-    DescriptorUse use_new(use, used_folder(new_dirfd, new_path));
-    return int(use.run(op));
+    DescriptorGuard guard(*cord, op.fd);
+    DescriptorGuard guard_new(guard, used_folder(new_dirfd, new_path));
+    return int(guard.run(op));
 }
 
 int fiber_rename(const char* old_path, const char* new_path) {

@@ -19,9 +19,9 @@ template <class Primitive, class Storage>
 int destroy(Storage* storage) {
     if (!storage) return -EINVAL;
     auto& primitive = in_place<Primitive>(storage);
-    primitive.enter();
+    primitive.lock_list();
     bool busy = !primitive.empty();
-    primitive.leave();
+    primitive.unlock_list();
     return busy ? -EBUSY : 0;
 }
 

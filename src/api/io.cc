@@ -153,6 +153,6 @@ int fiber_poll_fd(int fd, int events) {
     if (events <= 0 || events > 0xffff) return -EINVAL;
     Cord* cord = cord_here();
     if (!cord) return no_cord();
-    DescriptorUse use(*cord, fd);
-    return int(wait_for_events(use, fd, events));
+    DescriptorGuard guard(*cord, fd);
+    return int(wait_for_events(guard, fd, events));
 }

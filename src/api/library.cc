@@ -4,7 +4,7 @@
 #include "base/keep_errno.h"
 #include "fork/fork.h"
 #include "core/backend.h"
-#include "backend/choice.h"
+#include "backend/selection.h"
 #include "sim/sim.h"
 
 #include <limits.h>

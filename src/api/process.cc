@@ -108,7 +108,7 @@ int fiber_waitpid(pid_t pid, int* status, int options) {
     if (me->sched.pending) return check_pending(*cord, me);
     if (simulated()) return -ENOTSUP;
     Process process(*cord, pid);
-    int result = options & WNOHANG ? process.take_end(status) : process.await_end(status);
+    int result = options & WNOHANG ? process.reap(status) : process.await_end(status);
     return result > 0 ? pid : result;
 }
 

@@ -19,9 +19,9 @@ int rwlock_timeout(fiber_rwlock_t* rwlock, bool write, int64_t timeout_ns) {
 int rwlock_try(fiber_rwlock_t* storage, bool write) {
     if (!storage) return -EINVAL;
     auto& rwlock = in_place<RwLock>(storage);
-    rwlock.enter();
+    rwlock.lock_list();
     bool taken = rwlock.try_take(write, RwLock::identity_of(Caller::here()));
-    rwlock.leave();
+    rwlock.unlock_list();
     return taken ? 0 : -EBUSY;
 }
 
@@ -49,8 +49,8 @@ int fiber_rwlock_unlock(fiber_rwlock_t* rwlock) {
 int fiber_rwlock_destroy(fiber_rwlock_t* storage) {
     if (!storage) return -EINVAL;
     auto& rwlock = in_place<RwLock>(storage);
-    rwlock.enter();
+    rwlock.lock_list();
     bool busy = rwlock.writer || rwlock.readers || !rwlock.empty();
-    rwlock.leave();
+    rwlock.unlock_list();
     return busy ? -EBUSY : 0;
 }

@@ -58,11 +58,11 @@ int fiber_scope_next(fiber_scope_t handle, fiber_t* child, int64_t* result) {
     if (error) return error;
     uint64_t id = 0;
     int64_t value = 0;
-    int told = scope_next(*this_cord, scope, &id, &value);
-    if (told <= 0) return told;
+    int found = scope_next(*this_cord, scope, &id, &value);
+    if (found <= 0) return found;
     if (child) child->id = id;
     if (result) *result = value;
-    return told;
+    return found;
 }
 
 int fiber_scope_cancel(fiber_scope_t handle, void* reason) {

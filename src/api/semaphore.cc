@@ -34,9 +34,9 @@ int fiber_sem_wait(fiber_sem_t* sem, int64_t n) { return fiber_sem_wait_timeout(
 int fiber_sem_trywait(fiber_sem_t* sem, int64_t n) {
     if (!sem || n <= 0) return -EINVAL;
     auto& semaphore = in_place<Semaphore>(sem);
-    semaphore.enter();
+    semaphore.lock_list();
     bool taken = semaphore.try_take(uint64_t(n));
-    semaphore.leave();
+    semaphore.unlock_list();
     return taken ? 0 : -EAGAIN;
 }
 
@@ -48,9 +48,9 @@ int fiber_sem_post(fiber_sem_t* sem, int64_t n) {
 int64_t fiber_sem_value(fiber_sem_t* sem) {
     if (!sem) return -EINVAL;
     auto& semaphore = in_place<Semaphore>(sem);
-    semaphore.enter();
+    semaphore.lock_list();
     int64_t permits = int64_t(semaphore.permits);
-    semaphore.leave();
+    semaphore.unlock_list();
     return permits;
 }
 

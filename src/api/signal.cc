@@ -6,7 +6,7 @@
 using namespace fiberrt;
 
 int fiber_sigwait(const sigset_t* set, struct signalfd_siginfo* info) {
-    if (!set || !can_be_taken(*set)) return -EINVAL;
+    if (!set || !all_blocked(*set)) return -EINVAL;
     Cord* cord = cord_here();
     return cord ? wait_for_signal(*cord, *set, info) : no_cord();
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// The backends that perform operations by the kernel, for backend/choice.cc and the tests.
+// The backends that perform operations by the kernel, for backend/selection.cc and the tests.
 #pragma once
 
 #include "core/backend.h"

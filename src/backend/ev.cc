@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 // The libev backend, for systems where io_uring is refused. Each cord has its own loop, which reports when descriptors
-// are ready. io/attempt.h performs the transfers; this backend is given polls only.
+// are ready. io/try_op.h performs the transfers; this backend is given polls only.
 //
 // libev rounds its timers to milliseconds. So deadlines are those of a timerfd, which is set only when it must fire
 // earlier.
-#include "io/attempt.h"
+#include "io/try_op.h"
 #include "backend/backends.h"
 #include "backend/ev_state.h"
 
@@ -46,7 +46,7 @@ void on_doorbell(struct ev_loop* loop, ev_io* io, int events) {
 void on_renewal(struct ev_loop* loop, struct ev_fork*, int) {
     Ev& ev = ev_of_loop(loop);
     ev.renewed = ev.moved = true;
-    while (Watcher* watcher = ev.kept.front()) drop(ev, *watcher);
+    while (Watcher* watcher = ev.cached.front()) drop(ev, *watcher);
 }
 
 // Runs in each poll of the loop, before the callbacks.
@@ -88,28 +88,28 @@ void set_timer(Ev& ev, int64_t deadline) {
 }
 
 // The time when the first doubt ends; never: no watcher is in doubt.
-int64_t doubts_end_at(Ev& ev) {
+int64_t next_revalidation(Ev& ev) {
     int64_t first = never;
-    for (auto& list : ev.doubts) {
-        if (!list.empty() && list.front()->ends_at < first) first = list.front()->ends_at;
+    for (auto& list : ev.unvalidated) {
+        if (!list.empty() && list.front()->expires_at < first) first = list.front()->expires_at;
     }
     return first;
 }
 
 // The first watcher of a list, if its time has come; otherwise null.
-Watcher* ended(List<Watcher>& list, int64_t now) {
+Watcher* first_expired(List<Watcher>& list, int64_t now) {
     Watcher* watcher = list.front();
-    return watcher && watcher->ends_at <= now ? watcher : nullptr;
+    return watcher && watcher->expires_at <= now ? watcher : nullptr;
 }
 
 // Drops watchers that had no waiter for long, and registers again those whose waiters have waited for long. The caller
 // must poll at once, before any thread closes one of these descriptors.
-void end_doubts(Ev& ev) {
-    while (Watcher* watcher = ended(ev.kept, ev.idle)) drop(ev, *watcher);
-    for (auto& list : ev.doubts) {
-        while (Watcher* watcher = ended(list, ev.now)) {
-            if (watcher->patience < patiences - 1) watcher->patience++;
-            tell_again(ev, *watcher);
+void expire_watchers(Ev& ev) {
+    while (Watcher* watcher = first_expired(ev.cached, ev.idle)) drop(ev, *watcher);
+    for (auto& list : ev.unvalidated) {
+        while (Watcher* watcher = first_expired(list, ev.now)) {
+            if (watcher->backoff < backoff_levels - 1) watcher->backoff++;
+            revalidate(ev, *watcher);
         }
     }
 }
@@ -185,7 +185,7 @@ void ev_close(void* state, uint64_t rings_owed) {
 }
 
 // Drops a loop in the child of a fork, without any change of the epoll, which the parent shares. Of another thread's
-// loop it closes the descriptors only: libev may have been changing the memory, and odd watchers with it, so their
+// loop it closes the descriptors only: libev may have been changing the memory, and nested watchers with it, so their
 // epolls stay open.
 void ev_disown(void* state, bool own) { // coverage: forked
     Ev& ev = ev_of(state);
@@ -195,9 +195,9 @@ void ev_disown(void* state, bool own) { // coverage: forked
         close(ev.doorbell.fd);
         return;
     }
-    while (OddWatcher* odd = ev.odd.pop_front()) {
-        close(odd->io.fd);
-        free(odd);
+    while (NestedWatcher* nested = ev.nested.pop_front()) {
+        close(nested->io.fd);
+        free(nested);
     }
     ev_free(&ev);
 }
@@ -206,12 +206,12 @@ void ev_disown(void* state, bool own) { // coverage: forked
 bool look_at_kernel(Ev& ev, int64_t deadline) {
     uint64_t waiting_before = ev.waiting;
     ev.now = clock_now();
-    end_doubts(ev);
+    expire_watchers(ev);
     if (ev.waiting != waiting_before) deadline = poll_only; // a descriptor was closed: its waiter is runnable
     ev.sleeping = deadline != poll_only;
     if (ev.sleeping) {
-        int64_t doubts_end = doubts_end_at(ev);
-        set_timer(ev, doubts_end < deadline ? doubts_end : deadline);
+        int64_t revalidation = next_revalidation(ev);
+        set_timer(ev, revalidation < deadline ? revalidation : deadline);
     }
     run_loop(ev, ev.sleeping ? EVRUN_ONCE : EVRUN_NOWAIT);
     return ev.waiting != waiting_before;
@@ -248,7 +248,7 @@ int64_t ev_leave(void* state) {
     if (look_at_kernel(ev, poll_only) || ev.rings_come != rings_before) return 0;
     if (ev.renewed) return other_fd;
     ev.left = true;
-    return doubts_end_at(ev);
+    return next_revalidation(ev);
 }
 
 } // namespace
@@ -260,7 +260,7 @@ const Backend ev_backend = {
     .give = give,
     .cancel = cancel,
     .poll = ev_poll,
-    .attempt = attempt,
+    .try_op = try_op,
     .closing = closing,
     .fd = ev_fd,
     .suspend = ev_leave,

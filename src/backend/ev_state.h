@@ -17,24 +17,24 @@ namespace fiberrt::ev_impl {
 
 constexpr int64_t millisecond_ns = 1'000'000;
 constexpr int descriptors_mostly = 1024;
-constexpr unsigned patiences = 4; // 1, 2, 4, 8 ms
-constexpr uint8_t vain_most = 8;  // this many needless reports cost about as much as a new watch
+constexpr unsigned backoff_levels = 4;       // 1, 2, 4, 8 ms
+constexpr uint8_t needless_reports_most = 8; // this many needless reports cost about as much as a new watch
 
 // The watcher of a descriptor's number, and the operations that wait on it. ev_watch.cc explains how a watcher is kept
 // and when it is in doubt.
 struct Watcher : Link { // linked: has waiters and is in doubt; or has none and is kept
     ev_io io;
     struct Op* first;
-    int64_t ends_at;  // end of the doubt, a time; or of the keeping, in the thread's idle time
-    uint8_t patience; // how often it was registered again needlessly
-    uint8_t vain;     // how often the kernel reported an event since it is kept
+    int64_t expires_at;       // end of the doubt, a time; or of the keeping, in the thread's idle time
+    uint8_t backoff;          // how often it was registered again needlessly
+    uint8_t needless_reports; // how often the kernel reported an event since it is kept
 
     bool active() const { return io.active; }
 };
 
 // A watcher of events that libev does not know, for example POLLPRI. It has an epoll instance for poll(2)'s own events,
 // and libev watches that instance.
-struct OddWatcher : Link {
+struct NestedWatcher : Link {
     ev_io io;
     struct Op* op;
 };
@@ -53,9 +53,9 @@ struct Ev {
     uint64_t waiting;   // how many operations wait
     Watcher** watchers; // indexed by descriptor
     int watcher_count;
-    List<Watcher> kept; // in order of their ends
-    List<Watcher> doubts[patiences];
-    List<OddWatcher> odd;
+    List<Watcher> cached; // in order of their ends
+    List<Watcher> unvalidated[backoff_levels];
+    List<NestedWatcher> nested;
     Op* failed;    // operations that could not be watched for lack of memory
     bool sleeping; // the present poll may sleep, as no fiber is runnable
     bool left;     // the thread returned to a foreign loop after the last poll
@@ -83,14 +83,14 @@ inline void unlink(Op** list, Op* op) {
 constexpr unsigned plain_events = POLLIN | POLLOUT | POLLERR | POLLHUP;
 
 // Returns libev's events for those of a poll; 0: libev does not have them. (POLLIN covers a shutdown by the peer.)
-inline int words_for(unsigned events) {
+inline int libev_events(unsigned events) {
     if (events & POLLIN) events &= ~unsigned(POLLRDHUP);
     if (events & ~plain_events) return 0;
     return (events & POLLIN ? EV_READ : 0) | (events & POLLOUT ? EV_WRITE : 0);
 }
 
 // Returns the events that poll(2) reports now; 0: none.
-inline int look(const Op& op) {
+inline int events_now(const Op& op) {
     pollfd look = {op.fd, short(op.flags), 0};
     if (poll(&look, 1, 0) <= 0) return 0;
     return look.revents & POLLNVAL ? -EBADF : uint16_t(look.revents);
@@ -106,7 +106,7 @@ inline void finish(Ev& ev, Op* op, int result) {
 
 // Ends an operation with an event that the kernel has just reported. Timeouts and cancels do not count as told, because
 // there may be some in every poll.
-inline void finish_told(Ev& ev, Op* op, int result) {
+inline void finish_reported(Ev& ev, Op* op, int result) {
     op->finished = true;
     this_cord->io->unconsumed++;
     finish(ev, op, result);
@@ -116,16 +116,16 @@ inline void finish_told(Ev& ev, Op* op, int result) {
 
 void drop(Ev& ev, Watcher& watcher); // stops the watch
 // Registers the descriptor's number again, whatever file it means now. If it is closed, the watcher's waits fail.
-void tell_again(Ev& ev, Watcher& watcher);
+void revalidate(Ev& ev, Watcher& watcher);
 void make_room(Ev& ev);
 void give(void* state, Op* op);
 void cancel(void* state, Op* op);
 void closing(void* state, int fd);
 
-// ---- Watchers of events that libev does not know (ev_odd.cc)
+// ---- Watchers of events that libev does not know (ev_nested.cc)
 
-int odd_begin(Ev& ev, Op* op); // 0 or -E...
-void odd_end(Ev& ev, Op* op);
+int nested_begin(Ev& ev, Op* op); // 0 or -E...
+void nested_end(Ev& ev, Op* op);
 
 // ---- The loop's epoll instance (ev_epoll.cc)
 

@@ -22,35 +22,35 @@ namespace {
 
 int wanted(const Watcher& watcher) {
     int all = 0;
-    for (Op* op = watcher.first; op; op = op->next) all |= words_for(op->flags);
+    for (Op* op = watcher.first; op; op = op->next) all |= libev_events(op->flags);
     return all;
 }
 
-void trust(Watcher& watcher) {
+void unlist(Watcher& watcher) {
     if (watcher.linked()) watcher.unlink();
 }
 
 // Puts a kept watcher in doubt when a wait on it begins. The doubt ends at a whole millisecond, so that an idle thread
 // wakes once for many.
-void doubt(Ev& ev, Watcher& watcher) {
-    trust(watcher);
-    watcher.ends_at = (ev.now / millisecond_ns + 1 + (1 << watcher.patience)) * millisecond_ns;
-    ev.doubts[watcher.patience].push_back(&watcher);
+void revalidate_later(Ev& ev, Watcher& watcher) {
+    unlist(watcher);
+    watcher.expires_at = (ev.now / millisecond_ns + 1 + (1 << watcher.backoff)) * millisecond_ns;
+    ev.unvalidated[watcher.backoff].push_back(&watcher);
 }
 
 // Keeps a watcher whose last wait is over.
-void keep(Ev& ev, Watcher& watcher) {
-    trust(watcher);
+void cache(Ev& ev, Watcher& watcher) {
+    unlist(watcher);
     if (!watcher.active()) return;
-    watcher.vain = 0;
-    watcher.ends_at = ev.idle + millisecond_ns;
-    ev.kept.push_back(&watcher);
+    watcher.needless_reports = 0;
+    watcher.expires_at = ev.idle + millisecond_ns;
+    ev.cached.push_back(&watcher);
 }
 
 } // namespace
 
 void drop(Ev& ev, Watcher& watcher) {
-    trust(watcher);
+    unlist(watcher);
     ev_io_stop(ev.loop, &watcher.io);
 }
 
@@ -59,7 +59,7 @@ namespace {
 // Changes the events of a watcher; 0: stops it. libev tells the kernel if there are new events.
 void watch(Ev& ev, Watcher& watcher, int events) { // coverage: kernel
     if (watcher.active()) ev_io_stop(ev.loop, &watcher.io);
-    if (!events) return trust(watcher);
+    if (!events) return unlist(watcher);
     ev_io_modify(&watcher.io, events);
     ev_io_start(ev.loop, &watcher.io);
 }
@@ -76,8 +76,8 @@ void fail(Ev& ev, Watcher& watcher, int error) {
 bool is_open(int fd) { return fcntl(fd, F_GETFD) >= 0; }
 
 // Registers the number, which is open, with the kernel again, whatever libev believes.
-void tell(Ev& ev, Watcher& watcher, int events) {
-    trust(watcher);
+void register_again(Ev& ev, Watcher& watcher, int events) {
+    unlist(watcher);
     if (watcher.active()) ev_io_stop(ev.loop, &watcher.io);
     ev_io_set(&watcher.io, watcher.io.fd, events);
     ev_io_start(ev.loop, &watcher.io);
@@ -85,9 +85,9 @@ void tell(Ev& ev, Watcher& watcher, int events) {
 
 } // namespace
 
-void tell_again(Ev& ev, Watcher& watcher) {
+void revalidate(Ev& ev, Watcher& watcher) {
     if (is_open(watcher.io.fd)) {
-        tell(ev, watcher, events_of(watcher));
+        register_again(ev, watcher, events_of(watcher));
     } else {
         fail(ev, watcher, -EBADF);
     }
@@ -99,30 +99,30 @@ void on_ready(struct ev_loop* loop, ev_io* io, int events) {
     Ev& ev = ev_of_loop(loop);
     auto& watcher = *static_cast<Watcher*>(io->data);
     if (events & EV_ERROR) return fail(ev, watcher, is_open(io->fd) ? -ENOMEM : -EBADF);
-    if (!watcher.first && !ev.sleeping && ++watcher.vain < vain_most) return; // stays kept
+    if (!watcher.first && !ev.sleeping && ++watcher.needless_reports < needless_reports_most) return; // stays kept
     int used = 0;
     bool mistaken = false;
     for (Op *op = watcher.first, *next; op; op = next) {
         next = op->next;
-        int words = words_for(op->flags);
+        int words = libev_events(op->flags);
         if (!(words & events)) continue;
         used |= words;
-        int told = (events & words & EV_READ ? POLLIN : 0) | (events & words & EV_WRITE ? POLLOUT : 0);
-        if (!op->hint) told = look(*op);
-        if (!told) {
+        int reported = (events & words & EV_READ ? POLLIN : 0) | (events & words & EV_WRITE ? POLLOUT : 0);
+        if (!op->hint) reported = events_now(*op);
+        if (!reported) {
             mistaken = true;
             continue;
         }
         unlink(&watcher.first, op);
-        finish_told(ev, op, told);
+        finish_reported(ev, op, reported);
     }
     // EV_READ stays once, as the next wait is likely to be for it; EV_WRITE does not, as there mostly is room. A
     // descriptor without a wait may be closed before the next poll, so then libev must have nothing to tell the kernel
     // about it.
-    int events_kept = wanted(watcher) | (used & EV_READ);
-    if (events_of(watcher) != events_kept) watch(ev, watcher, watcher.first ? events_kept : 0);
-    if (mistaken) tell_again(ev, watcher);
-    if (!watcher.first) keep(ev, watcher);
+    int events_to_watch = wanted(watcher) | (used & EV_READ);
+    if (events_of(watcher) != events_to_watch) watch(ev, watcher, watcher.first ? events_to_watch : 0);
+    if (mistaken) revalidate(ev, watcher);
+    if (!watcher.first) cache(ev, watcher);
 }
 
 // Returns the watcher of a descriptor, making it if needed; null: no memory.
@@ -163,22 +163,22 @@ void give(void* state, Op* op) {
     Ev& ev = ev_of(state);
     FIBERRT_CHECK(op->code == OpCode::poll);
     ev.waiting++;
-    int words = words_for(op->flags);
+    int words = libev_events(op->flags);
     op->waiting_for_room = false;
     op->finished = false;
     int error = -ENOMEM;
     if (!words) {
-        error = odd_begin(ev, op);
+        error = nested_begin(ev, op);
         if (!error) return;
     } else if (Watcher* watcher = watcher_of(ev, op->fd)) {
-        if (!watcher->first && watcher->ends_at <= ev.idle) drop(ev, *watcher);
+        if (!watcher->first && watcher->expires_at <= ev.idle) drop(ev, *watcher);
         int now = events_of(*watcher);
         bool more = words & ~now;
         if (!more || is_open(op->fd)) {
             if (more) {
-                tell(ev, *watcher, now | words);
+                register_again(ev, *watcher, now | words);
             } else if (!watcher->first) {
-                doubt(ev, *watcher);
+                revalidate_later(ev, *watcher);
             }
             link(&watcher->first, op);
             return;
@@ -195,8 +195,8 @@ void cancel(void* state, Op* op) {
     Ev& ev = ev_of(state);
     if (op->waiting_for_room) {
         unlink(&ev.failed, op); // coverage: race
-    } else if (!words_for(op->flags)) {
-        odd_end(ev, op);
+    } else if (!libev_events(op->flags)) {
+        nested_end(ev, op);
     } else {
         Watcher& watcher = *ev.watchers[op->fd];
         unlink(&watcher.first, op);
@@ -208,7 +208,7 @@ void cancel(void* state, Op* op) {
 void closing(void* state, int fd) {
     Ev& ev = ev_of(state);
     if (fd >= ev.watcher_count || !ev.watchers[fd]) return;
-    ev.watchers[fd]->patience = 0;
+    ev.watchers[fd]->backoff = 0;
     drop(ev, *ev.watchers[fd]);
 }
 

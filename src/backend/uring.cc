@@ -35,7 +35,7 @@ int open_ring(void** state, uint32_t* word, uint32_t asleep, int* doorbell_fd) {
         error = -ENOSYS;
     }
     if (error == 0) {
-        u->news_fd = -1;
+        u->completions_fd = -1;
         u->doorbell_word = word;
         u->doorbell_asleep = asleep;
         probe(u->ring);
@@ -49,7 +49,7 @@ int open_ring(void** state, uint32_t* word, uint32_t asleep, int* doorbell_fd) {
     if (error == 0) {
         *doorbell_fd = u->doorbell_fd;
         hooks::tsan_acquire(&ring_memory);
-        u->threads = threads_to_be_had(u->ring, &u->few_threads);
+        u->threads = threads_available(u->ring, &u->few_threads);
         io_uring_ring_dontfork(&u->ring);    // otherwise the child of a fork would share its memory
         io_uring_register_ring_fd(&u->ring); // saves a look-up per enter; optional
         *state = u;
@@ -86,7 +86,7 @@ void close_ring(void* state, uint64_t rings_owed) {
     hooks::tsan_release(&ring_memory);
     io_uring_queue_exit(&u.ring);
     if (u.doorbell_fd >= 0) close(u.doorbell_fd);
-    if (u.news_fd >= 0) close(u.news_fd);
+    if (u.completions_fd >= 0) close(u.completions_fd);
     free(state);
 }
 
@@ -96,7 +96,7 @@ void disown_ring(void* state, bool own) {
     Uring& u = uring_of(state);
     close(u.ring.ring_fd);
     if (u.doorbell_fd >= 0) close(u.doorbell_fd);
-    if (u.news_fd >= 0) close(u.news_fd);
+    if (u.completions_fd >= 0) close(u.completions_fd);
     if (own) free(state);
 }
 
@@ -119,13 +119,13 @@ void give(void* state, Op* op) {
 
 // Takes back the entry of an operation that the kernel has not been given yet. False: the kernel has it. (Without this
 // the kernel would try the operation after later actions of the fibers.)
-bool take_back(Uring& u, const Op* op) {
+bool withdraw_entry(Uring& u, const Op* op) {
     unsigned waiting = io_uring_sq_ready(&u.ring);
     for (unsigned i = 1; i <= waiting; i++) {
         io_uring_sqe* sqe = &u.ring.sq.sqes[(u.ring.sq.sqe_tail - i) & u.ring.sq.ring_mask];
         if (sqe->user_data != reinterpret_cast<uint64_t>(op)) continue;
         io_uring_prep_nop(sqe);
-        io_uring_sqe_set_data64(sqe, of_nothing);
+        io_uring_sqe_set_data64(sqe, of_withdrawn);
         return true;
     }
     return false;
@@ -135,7 +135,7 @@ void cancel(void* state, Op* op) {
     Uring& u = uring_of(state);
     bool connects = op->code == OpCode::connect;
     if (connects && op->waiting_for_room) op->seen = 0; // a try would begin the connect
-    if (op->waiting_for_room || (!op->seen && !connects && take_back(u, op))) {
+    if (op->waiting_for_room || (!op->seen && !connects && withdraw_entry(u, op))) {
         op->waiting_for_room = false;
         op->kernel_result = -ECANCELED;
         finish(op);

@@ -17,7 +17,7 @@ namespace fiberrt::uring_impl {
 // some milliseconds late.
 int fd(void* state) {
     Uring& u = uring_of(state);
-    if (u.news_fd >= 0) return u.news_fd;
+    if (u.completions_fd >= 0) return u.completions_fd;
     int news = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     if (news < 0) return -errno;
     int error = io_uring_register_eventfd(&u.ring, news);
@@ -25,7 +25,7 @@ int fd(void* state) {
         close(news);
         return error;
     }
-    return u.news_fd = news;
+    return u.completions_fd = news;
 }
 
 int64_t leave(void* state) {
@@ -35,7 +35,7 @@ int64_t leave(void* state) {
     do {
         // Clears the eventfd before it looks for completions, so that later ones signal it again.
         uint64_t count;
-        if (read(u.news_fd, &count, sizeof count) < 0) FIBERRT_CHECK(errno == EAGAIN);
+        if (read(u.completions_fd, &count, sizeof count) < 0) FIBERRT_CHECK(errno == EAGAIN);
         bool short_of_memory = !give_doorbell(u);
         if (enter_if_due(u) < 0) short_of_memory = true;
         some = reap(u);

@@ -123,8 +123,8 @@ inline void check_entered(int error) {
 constexpr uint64_t of_doorbell = 2;
 constexpr uint64_t of_doorbell_cancel = 4;
 
-// The completion of an entry that was taken back (take_back).
-constexpr uint64_t of_nothing = 8;
+// The completion of an entry that was taken back (withdraw_entry).
+constexpr uint64_t of_withdrawn = 8;
 
 // Submits the doorbell, unless the kernel has it. False: the kernel is short of memory and took no entries, so there is
 // no room.
@@ -210,7 +210,7 @@ inline bool reap(Uring& u) {
             if (u.doorbell_fd >= 0 && result == sizeof u.rings) u.rings_come += u.rings;
         } else if (data == of_doorbell_cancel) {
             // Only the doorbell's own completion matters.
-        } else if (data == of_nothing) {
+        } else if (data == of_withdrawn) {
             // The waiter has its result already.
         } else if (data & of_cancel) {
             cancel_answered(u, op, result);

@@ -87,7 +87,7 @@ int make_ring(io_uring& ring, UringOffer& offer) {
 //
 // In both arrays the first number is for files, the second for everything else; a 0 leaves the number and reads it.
 // RLIMIT_NPROC can make the second number 0; then the kernel queues such operations and never performs them.
-bool threads_to_be_had(io_uring& ring, bool* few_for_files) {
+bool threads_available(io_uring& ring, bool* few_for_files) {
     unsigned asked[] = {blocked_most, 0};
     unsigned most_workers[] = {0, 0}; // the kernel may allow fewer than asked for, without an error
     bool answers = io_uring_register_iowq_max_workers(&ring, asked) == 0 &&
@@ -108,7 +108,7 @@ int uring_probe(UringOffer* out) {
     probe(ring);
     out->futex_op = futex_op_works();
     bool few;
-    out->threads = threads_to_be_had(ring, &few);
+    out->threads = threads_available(ring, &few);
     io_uring_queue_exit(&ring);
     return 0;
 }

@@ -51,7 +51,7 @@ struct Uring {
     uint64_t rings;           // rings read from the eventfd by the last read
     uint64_t rings_come;      // rings read in all
 
-    int news_fd; // eventfd for a foreign loop, signalled by each completion; -1: none
+    int completions_fd; // eventfd for a foreign loop, signalled by each completion; -1: none
 };
 
 // ---- What the kernel offers (uring_ring.cc)
@@ -61,7 +61,7 @@ extern std::atomic<uint32_t> unknown_ops; // a bit for each OpCode that the kern
 int make_ring(io_uring& ring, UringOffer& offer); // with the best flags that the kernel accepts
 void probe(io_uring& ring);                       // finds out once which operations rings have
 bool futex_op_works();                            // the doorbell needs no descriptor
-bool threads_to_be_had(io_uring& ring, bool* few_for_files);
+bool threads_available(io_uring& ring, bool* few_for_files);
 
 // Whether an error of an enter loses nothing: the entries stay queued, and the next poll tries again.
 inline bool transient(int error) {

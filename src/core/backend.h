@@ -15,7 +15,7 @@ struct Op;
 
 struct Backend {
     const char* name;
-    // Opens the backend: 0 and the state, or the kernel's error; see backend/choice.h. While poll() sleeps it also
+    // Opens the backend: 0 and the state, or the kernel's error; see backend/selection.h. While poll() sleeps it also
     // waits for the doorbell. Other threads ring it by a futex wake on this word, which then holds `asleep`; or, if
     // *doorbell_fd is not -1, by adding 1 to that eventfd.
     int (*open)(void** state, uint32_t* word, uint32_t asleep, int* doorbell_fd);
@@ -30,7 +30,7 @@ struct Backend {
     bool (*poll)(void* state, int64_t deadline, bool asleep);
     // Tries an operation at once; set by a backend that only reports readiness. Operations that it cannot do go to
     // threads (offload), and only polls are given to the backend. Null: every operation is given.
-    int64_t (*attempt)(const Op& op) = nullptr;
+    int64_t (*try_op)(const Op& op) = nullptr;
     // The number is about to be closed, and no operation on it is under way. Null: the backend need not know.
     void (*closing)(void* state, int fd) = nullptr;
     // For a cord in a foreign loop: a descriptor that is readable as long as poll() has something to report, the

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 // Introspection: the state, name and figures of a fiber of any cord, and the statistics of a cord. The calls of
-// api/sight.cc use it.
+// api/introspection.cc use it.
 #pragma once
 
 #include "core/cord.h"

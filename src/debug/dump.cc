@@ -12,7 +12,7 @@
 #include "core/life.h"
 #include "debug/texts.h"
 #include "core/backend.h"
-#include "backend/choice.h"
+#include "backend/selection.h"
 #include "io/op.h"
 #include "sync/waiting.h"
 

@@ -83,8 +83,8 @@ void come_back(Cord& cord) {
 // of them.
 class NoForkMeanwhile {
 public:
-    NoForkMeanwhile() { backends_hold(); }
-    ~NoForkMeanwhile() { backends_let_go(); }
+    NoForkMeanwhile() { backends_lock(); }
+    ~NoForkMeanwhile() { backends_unlock(); }
     NoForkMeanwhile(const NoForkMeanwhile&) = delete;
     NoForkMeanwhile& operator=(const NoForkMeanwhile&) = delete;
 };

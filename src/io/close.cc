@@ -6,10 +6,10 @@
 #include "core/cord.h"
 #include "core/hooks.h"
 #include "core/scheduler.h"
-#include "io/attempt.h"
 #include "io/closing.h"
 #include "io/io.h"
 #include "io/offload_op.h"
+#include "io/try_op.h"
 
 #include <errno.h>
 #include <unistd.h>
@@ -18,7 +18,7 @@ namespace fiberrt {
 
 namespace {
 
-int plain_close(int fd) { // coverage: sanitizer
+int close_by_call(int fd) { // coverage: sanitizer
     KeepErrno keep;
     return close(fd) < 0 ? -errno : 0;
 }
@@ -51,7 +51,7 @@ void closed_elsewhere(Cord& cord, Message* message) {
 }
 
 int close_elsewhere(Cord& cord, Op& op) {
-    if (waits_stop_the_pool(cord)) return int(plain_call(op));
+    if (waits_stop_the_pool(cord)) return int(blocking_fallback(op));
     OpJob job(cord, op);
     job.receive = closed_elsewhere;
     op.Wait::stop = nullptr;
@@ -59,7 +59,7 @@ int close_elsewhere(Cord& cord, Op& op) {
     if (offload(job)) return int(park(cord, op));
     // coverage: no memory
     cord.shared.count--;
-    return int(plain_call(op));
+    return int(blocking_fallback(op));
 }
 
 // Closes by the cord's backend or on the pool. lingers: the close may wait for a socket's peer or a terminal; a ring
@@ -70,11 +70,11 @@ int close_by_operation(Cord& cord, int fd, bool lingers) {
     if (!cord.io) return close_elsewhere(cord, op);
     CordIo& io = *cord.io;
     io.given++;
-    if (io.backend->attempt || (lingers && !simulated())) return close_elsewhere(cord, op);
+    if (io.backend->try_op || (lingers && !simulated())) return close_elsewhere(cord, op);
     io.in_flight++;
     io.backend->give(io.state, &op);
     int result = int(park(cord, op));
-    if (result == op_no_thread) return plain_close(fd);
+    if (result == op_no_thread) return close_by_call(fd);
     if (may_be_refusal(result)) return close_elsewhere(cord, op);
     return result == op_again ? -EINTR : result;
 }
@@ -89,19 +89,19 @@ int io_close(Cord& cord, int fd) {
     if (cord.sched.current->sched.pending & pending_noswitch) return -EPERM;
     if (fd < 0) return -EBADF;
     Closing closing(cord, fd);
-    if (!closing.alone()) return -EBADF;
+    if (!closing.is_only()) return -EBADF;
     end_uses_here(cord, fd);
     end_uses_elsewhere(cord, fd, end_uses_for_another);
     if (cord.io && cord.io->backend->closing) cord.io->backend->closing(cord.io->state, fd);
     int64_t result = closing.close_at_once();
     if (result == op_blocking) {
-        int64_t copy = closing.close_but_a_copy(&result);
+        int64_t copy = closing.close_after_copy(&result);
         int number = int(copy);
         bool by_operation = !hooks::watches_descriptors();
         if (copy == op_blocking)
             charge_and_poll(cord); // coverage: uncounted
         else
-            result = by_operation ? close_by_operation(cord, number, number != fd) : plain_close(number);
+            result = by_operation ? close_by_operation(cord, number, number != fd) : close_by_call(number);
     } else {
         charge_and_poll(cord);
     }

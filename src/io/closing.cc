@@ -6,8 +6,8 @@
 #include "base/mutex.h"
 #include "core/hooks.h"
 #include "core/scheduler.h"
-#include "io/attempt.h"
 #include "io/op.h"
+#include "io/try_op.h"
 
 #include <fcntl.h>
 #include <sys/stat.h>
@@ -41,8 +41,8 @@ bool is_listed_as_closing(int fd) {
     return find(fd);
 }
 
-void closings_hold() { pthread_mutex_lock(&mutex); }
-void closings_let_go() { pthread_mutex_unlock(&mutex); }
+void closings_lock() { pthread_mutex_lock(&mutex); }
+void closings_unlock() { pthread_mutex_unlock(&mutex); }
 void closings_forked() {
     list.ends.prev = list.ends.next = &list.ends;
     closings_listed.store(0, std::memory_order_relaxed);
@@ -83,12 +83,12 @@ int64_t Closing::close_at_once() {
     Op op(OpCode::close, -1);
     op.offset = uint64_t(fd);
     MutexGuard guard(mutex);
-    int64_t result = attempt(op);
+    int64_t result = try_op(op);
     if (result != op_blocking) forget();
     return result;
 }
 
-int64_t Closing::close_but_a_copy(int64_t* result) {
+int64_t Closing::close_after_copy(int64_t* result) {
     KeepErrno keep;
     struct stat file;
     bool regular = fstat(fd, &file) == 0 && S_ISREG(file.st_mode); // some file systems write the file out at each close

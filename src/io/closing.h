@@ -26,8 +26,8 @@ inline bool being_closed(int fd) { return closings_listed.load(std::memory_order
 
 // The lock of the list. A fork holds it, so that no close begins or ends meanwhile. In the child closings_forked()
 // empties the list.
-void closings_hold();
-void closings_let_go();
+void closings_lock();
+void closings_unlock();
 void closings_forked();
 
 // A descriptor that is being closed: from its construction until one of the two close functions has closed it.
@@ -38,14 +38,14 @@ public:
     Closing(const Closing&) = delete;
     Closing& operator=(const Closing&) = delete;
 
-    bool alone() const { return listed_; } // false: another fiber is closing it already
+    bool is_only() const { return listed_; } // false: another fiber is closing it already
     // Closes the descriptor and takes it off the list, under the list's lock. op_blocking: nothing was done, as the
     // close could take long.
     int64_t close_at_once();
     // Frees the number and returns another number of the same open file, which the caller must close. For a regular
     // file it returns the same number, still open. If no number is free, it closes the file at once, however long that
     // takes: it returns op_blocking, and *result is the close's result.
-    int64_t close_but_a_copy(int64_t* result);
+    int64_t close_after_copy(int64_t* result);
 
     Cord& cord;
     const int fd;

@@ -3,8 +3,8 @@
 #include "io/connection.h"
 
 #include "base/keep_errno.h"
-#include "io/attempt.h"
 #include "io/ready.h"
+#include "io/try_op.h"
 
 #include <errno.h>
 #include <poll.h>
@@ -22,45 +22,45 @@ namespace {
     bool internet = domain == AF_INET || domain == AF_INET6;
     bool by_peer = error == ECONNREFUSED || error == EHOSTUNREACH || error == ENETUNREACH || error == ETIMEDOUT;
     // This does not wait: it gets -ECONNABORTED.
-    if (internet && by_peer && socket_option(op.fd, SO_TYPE) == SOCK_STREAM) attempt(op);
+    if (internet && by_peer && socket_option(op.fd, SO_TYPE) == SOCK_STREAM) try_op(op);
 }
 
 } // namespace
 
 int accept_connection(Cord& cord, int fd, sockaddr* address, socklen_t* length, int flags) {
-    DescriptorUse use(cord, fd);
+    DescriptorGuard guard(cord, fd);
     Op op(OpCode::accept, fd);
     op.address = address;
     op.address2 = length;
     op.flags = unsigned(flags);
-    return int(run_until_ready(use, op, POLLIN));
+    return int(run_until_ready(guard, op, POLLIN));
 }
 
 int connect_socket(Cord& cord, int fd, const sockaddr* address, socklen_t length) {
-    DescriptorUse use(cord, fd);
+    DescriptorGuard guard(cord, fd);
     Op op(OpCode::connect, fd);
     op.address = const_cast<sockaddr*>(address);
     op.offset = length;
-    int64_t result = use.run(op);
+    int64_t result = guard.run(op);
     // A unix socket with O_NONBLOCK whose listener's backlog is full: the kernel does not report when there is room.
-    for (int64_t pause_ns = first_pause_ns; result == -EAGAIN; result = use.run(op, true)) {
-        if (int error = ask_again_later(use, &pause_ns)) return int(use.look_once_more(op, error));
+    for (int64_t pause_ns = first_pause_ns; result == -EAGAIN; result = guard.run(op, true)) {
+        if (int error = ask_again_later(guard, &pause_ns)) return int(guard.try_once_more(op, error));
     }
     if (result != -EINPROGRESS && result != -EALREADY) return int(result);
     // The kernel goes on connecting; the socket becomes writable when it has succeeded or failed.
     while (result == -EINPROGRESS || result == -EALREADY) {
-        result = use.wait_until_ready(fd, POLLOUT, false);
-        if (result < 0) return int(use.look_once_more(op, result));
+        result = guard.wait_until_ready(fd, POLLOUT, false);
+        if (result < 0) return int(guard.try_once_more(op, result));
         KeepErrno keep;
         int error = 0;
         socklen_t size = sizeof error;
         if (getsockopt(fd, SOL_SOCKET, SO_ERROR, &error, &size) < 0) return -errno;
         if (error) {
-            if (use.attempted()) end_failed_connect(op, error);
+            if (guard.tried_by_call()) end_failed_connect(op, error);
             return -error;
         }
-        if (!use.attempted()) return 0;
-        result = use.run(op, true); // tells the kernel that this connect has ended
+        if (!guard.tried_by_call()) return 0;
+        result = guard.run(op, true); // tells the kernel that this connect has ended
     }
     return result == -EISCONN ? 0 : int(result);
 }

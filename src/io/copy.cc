@@ -7,12 +7,12 @@
 #include "io/copy.h"
 
 #include "base/keep_errno.h"
-#include "io/attempt.h"
 #include "io/file_status.h"
 #include "io/own.h"
 #include "io/read_write.h"
 #include "io/ready.h"
 #include "io/splice.h"
+#include "io/try_op.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -51,8 +51,8 @@ constexpr int64_t other_way = 1;
 class Copy {
 public:
     Copy(Cord& cord, int in, int out, int64_t limit)
-        : use_(cord, in), use_out_(use_, out), cord_(cord), in_(in), out_(out), left_(limit), in_file_(status_of(in)),
-          out_file_(status_of(out)) {
+        : guard_(cord, in), guard_out_(guard_, out), cord_(cord), in_(in), out_(out), left_(limit),
+          in_file_(status_of(in)), out_file_(status_of(out)) {
         if (counts_position(in_file_)) in_start_ = in_at_ = position_of(in);
         if (counts_position(out_file_) && !appends(out)) out_start_ = out_at_ = position_of(out);
     }
@@ -79,14 +79,14 @@ private:
     bool make_pipe();
     bool make_buffer();
     bool into_itself() const;
-    int keep_apart();
+    int check_overlap();
     void set_positions() const;
     void take(int64_t bytes);
     void has_put(int64_t bytes);
     int64_t chunk(int64_t most) const { return left_ < most ? left_ : most; }
 
-    DescriptorUse use_;
-    DescriptorUse use_out_;
+    DescriptorGuard guard_;
+    DescriptorGuard guard_out_;
     OwnDescriptor pipe_[2]; // used if neither end is a pipe
     OwnMemory memory_;      // used if an end cannot be spliced
     char* buffer_ = nullptr;
@@ -127,7 +127,7 @@ bool Copy::into_itself() const {
 
 // Returns -EINVAL if the copy would read the bytes that it writes, and so never end. The end of a file is its present
 // end.
-int Copy::keep_apart() {
+int Copy::check_overlap() {
     if (!into_itself()) return 0;
     if (is_of(S_IFIFO, in_file_)) return -EINVAL;
     int64_t rest = in_file_.st_size - in_at_;
@@ -163,7 +163,7 @@ int64_t Copy::by_range() {
         op.address = &out;
         op.offset = uint64_t(in_at_);
         op.length = uint32_t(chunk(most_of_range));
-        int64_t result = use_.run(op);
+        int64_t result = guard_.run(op);
         // Files of /proc report size 0 but have contents.
         if (result == 0) return in_file_.st_size > 0 ? 0 : other_way;
         if (result == -EINVAL || result == -EXDEV || result == -ENOSYS || result == -EOPNOTSUPP) return other_way;
@@ -178,7 +178,7 @@ int64_t Copy::by_range() {
 int64_t Copy::by_splice() {
     while (left_) {
         Splice splice(in_, in_at_, out_, out_at_, size_t(chunk(pipe_bytes)), 0);
-        int64_t result = splice.run(use_, &in_file_);
+        int64_t result = splice.run(guard_, &in_file_);
         if (result == 0) return 0;
         if (result == -EINVAL || result == -EMFILE || result == -ENFILE) return other_way;
         if (result < 0) return result;
@@ -191,7 +191,7 @@ int64_t Copy::by_splice() {
 int64_t Copy::through_pipe() {
     while (left_) {
         Splice splice(in_, in_at_, pipe_[1].number(), own_position, size_t(chunk(pipe_room_)), 0);
-        int64_t result = splice.run(use_, &in_file_);
+        int64_t result = splice.run(guard_, &in_file_);
         if (result == 0) return 0;
         if (result == -EINVAL) return other_way;
         if (result < 0) return result;
@@ -216,7 +216,7 @@ int64_t Copy::by_buffer() {
         op.offset = uint64_t(in_at_);
         op.length = uint32_t(chunk(buffer_bytes));
         op.flags = from_messages_ ? MSG_TRUNC : 0; // reports the message's whole length
-        int64_t result = from_messages_ ? run_until_ready(use_, op, POLLIN) : run_read(use_, op, in_file_);
+        int64_t result = from_messages_ ? run_until_ready(guard_, op, POLLIN) : run_read(guard_, op, in_file_);
         if (result <= 0) return result;
         int64_t got = result < op.length ? result : op.length;
         take(got);
@@ -233,7 +233,7 @@ template <class Run>
 int64_t Copy::put(const Op& op, Run run) {
     bool disk = counts_position(out_file_);
     for (;;) {
-        int64_t result = ended_ && !disk ? attempt(op) : run();
+        int64_t result = ended_ && !disk ? try_op(op) : run();
         if (result > 0) has_put(result);
         if (result > 0) return result;
         if (ended_ && !disk) return ended_;
@@ -242,14 +242,14 @@ int64_t Copy::put(const Op& op, Run run) {
         // The operation was not stopped, so the error is the file's own: a network file system timed out.
         if (ended_ && result == -ETIMEDOUT && !op.stop_reason) return result;
         if (!ended_) ended_ = result;
-        if (disk) use_.insist();
+        if (disk) guard_.ignore_pending();
     }
 }
 
 int64_t Copy::put_from_pipe() {
     while (pending_) {
         Splice splice(pipe_[0].number(), own_position, out_, out_at_, size_t(pending_), 0);
-        int64_t result = put(splice.op, [&] { return splice.run(use_); });
+        int64_t result = put(splice.op, [&] { return splice.run(guard_); });
         if (result == -EINVAL) return other_way;
         if (result < 0) return result;
     }
@@ -265,7 +265,7 @@ int64_t Copy::put_from_buffer(int64_t bytes) {
         op.offset = uint64_t(out_at_);
         op.flags = socket ? MSG_NOSIGNAL | MSG_DONTWAIT : 0;
         op.may_block = is_of(S_IFCHR, out_file_); // as in fiber_write
-        int64_t result = put(op, [&] { return run_until_ready(use_, op, POLLOUT); });
+        int64_t result = put(op, [&] { return run_until_ready(guard_, op, POLLOUT); });
         if (result < 0) return result;
         done += result;
     }
@@ -280,10 +280,10 @@ void Copy::set_positions() const {
 }
 
 int64_t Copy::run() {
-    if (int error = use_.check()) return error;
+    if (int error = guard_.check()) return error;
     // Checked before the pipe is made, which would take a free number.
     if (!in_file_.st_mode || !out_file_.st_mode) return -EBADF;
-    if (int error = keep_apart()) return error;
+    if (int error = check_overlap()) return error;
     int64_t result = other_way;
     // A splice of a message would lose the bytes for which the pipe has no room.
     from_messages_ = is_of(S_IFSOCK, in_file_) && !is_connection(in_);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// DescriptorUse's waits for readiness and for time to pass.
-#include "io/descriptor_use.h"
+// DescriptorGuard's waits for readiness and for time to pass.
+#include "io/descriptor_guard.h"
 
 #include "core/cord.h"
 #include "core/scheduler.h"
@@ -12,7 +12,7 @@
 
 namespace fiberrt {
 
-int64_t DescriptorUse::wait_to_try_again(int fd, int events, int64_t most_ns) {
+int64_t DescriptorGuard::wait_to_try_again(int fd, int events, int64_t most_ns) {
     Op ready = poll_op(fd, events, true);
     int64_t result = begin(ready, false);
     if (result == op_given) result = go_on(ready, false, wait(ready, deadline_after(cord_, most_ns)));
@@ -21,26 +21,26 @@ int64_t DescriptorUse::wait_to_try_again(int fd, int events, int64_t most_ns) {
     return result == 0 ? events : result;
 }
 
-int64_t DescriptorUse::wait_until_ready(int fd, int events, bool hint, int64_t until) {
+int64_t DescriptorGuard::wait_until_ready(int fd, int events, bool hint, int64_t until) {
     Op ready = poll_op(fd, events, hint);
     int64_t result = run(ready, false, until);
     // The ring refuses polls: polls by calls at growing intervals.
     for (int64_t pause_ns = 1'000'000; result == -EAGAIN; result = run_by_calls(ready)) {
         if (deadline_in(0) >= until) return -ETIMEDOUT;
-        if (int error = pause(pause_ns)) return look_once_more(ready, error);
+        if (int error = pause(pause_ns)) return try_once_more(ready, error);
     }
     return result;
 }
 
-int DescriptorUse::events_that_hold(int fd, int events, int told) const {
-    if (by_attempts() || simulated()) return told;
+int DescriptorGuard::events_that_hold(int fd, int events, int reported) const {
+    if (backend_only_polls() || simulated()) return reported;
     int now = events_now(fd, events);
-    return now & POLLNVAL ? told : now & (events | POLLERR | POLLHUP);
+    return now & POLLNVAL ? reported : now & (events | POLLERR | POLLHUP);
 }
 
-int64_t DescriptorUse::deadline_in(int64_t duration_ns) const { return deadline_after(cord_, duration_ns); }
+int64_t DescriptorGuard::deadline_in(int64_t duration_ns) const { return deadline_after(cord_, duration_ns); }
 
-int DescriptorUse::pause(int64_t duration_ns) {
+int DescriptorGuard::pause(int64_t duration_ns) {
     if (int error = check()) return error;
     Wait time;
     time.what = WaitFor::time;

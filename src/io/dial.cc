@@ -73,9 +73,9 @@ int next_end(Cord& cord, Scope* scope, int64_t timeout_ns, int64_t* result) {
     Scope* limit;
     uint64_t child;
     if (int error = scope_open(cord, timeout_ns, 0, &limit)) return error;
-    int told = scope_next(cord, scope, &child, result);
+    int found = scope_next(cord, scope, &child, result);
     int verdict = scopes_close(cord, limit, nullptr);
-    return told == -ETIMEDOUT && verdict == -ETIMEDOUT ? 0 : told;
+    return found == -ETIMEDOUT && verdict == -ETIMEDOUT ? 0 : found;
 }
 
 // Makes the attempts in order, each when the one before has taken long or one has failed. 0: dial.connected is set;
@@ -89,9 +89,9 @@ int connect_first(Cord& cord, Dial& dial, Attempt* attempts, int count) {
     for (int begun = 0, ended = 0; ended < count && !dial.done() && !early;) {
         int64_t result = 0;
         if (begun < count) result = spawn_child(handle, nullptr, fiber_attr(), connect_one, &attempts[begun++]);
-        int told = result ? 1 : next_end(cord, scope, begun < count ? stagger_ns : FIBER_FOREVER, &result);
-        if (told < 0) early = told;
-        if (told <= 0) continue;
+        int found = result ? 1 : next_end(cord, scope, begun < count ? stagger_ns : FIBER_FOREVER, &result);
+        if (found < 0) early = found;
+        if (found <= 0) continue;
         ended++;
         if (result) error = more_telling(error, result);
     }

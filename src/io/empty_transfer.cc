@@ -4,11 +4,11 @@
 #include "io/empty_transfer.h"
 
 #include "base/keep_errno.h"
-#include "io/attempt.h"
 #include "io/file_status.h"
-#include "io/parts.h"
+#include "io/iovecs.h"
 #include "io/ready.h"
 #include "io/terminal.h"
+#include "io/try_op.h"
 
 #include <errno.h>
 #include <poll.h>
@@ -36,7 +36,7 @@ int64_t vector_of_nothing(int fd, bool writes) {
     return (writes ? writev(fd, &nothing, 1) : readv(fd, &nothing, 1)) < 0 ? -errno : 0;
 }
 
-int64_t read_nothing(DescriptorUse& use, int fd, const struct stat& file) {
+int64_t read_nothing(DescriptorGuard& guard, int fd, const struct stat& file) {
     TerminalMode mode;
     mode_t type = type_of(file);
     if (type == S_IFCHR && terminal_mode(fd, &mode)) {
@@ -49,7 +49,7 @@ int64_t read_nothing(DescriptorUse& use, int fd, const struct stat& file) {
     bool may_wait = !type && preadv2(fd, &too_short, 1, -1, RWF_NOWAIT) < 0 && errno == EOPNOTSUPP &&
                     vector_of_nothing(fd, false) == 0 && !too_short_to_wait(fd, 0);
     if (may_wait && !ready_now(fd, POLLIN)) {
-        int64_t result = use.wait_until_ready(fd, POLLIN, false);
+        int64_t result = guard.wait_until_ready(fd, POLLIN, false);
         if (result < 0) return result;
     }
     return read(fd, nullptr, 0) < 0 ? -errno : 0;
@@ -73,15 +73,15 @@ bool all_empty(const iovec* iov, int count) {
     return true;
 }
 
-int64_t answer_at_once(DescriptorUse& use, const Op& op, const struct stat& file) {
+int64_t answer_at_once(DescriptorGuard& guard, const Op& op, const struct stat& file) {
     if (kernel_looks_first(op, file)) return not_answered;
-    if (int error = Parts(op).check()) return error;
+    if (int error = Iovecs(op).check()) return error;
     if (!wants_nothing(op)) return not_answered;
-    if (int error = use.check()) return error;
+    if (int error = guard.check()) return error;
     switch (op.code) {
-    case OpCode::read: return use.has_attempted(op, read_nothing(use, op.fd, file));
-    case OpCode::write: return use.has_attempted(op, write_nothing(op.fd, file));
-    default: return use.has_attempted(op, vector_of_nothing(op.fd, op.code == OpCode::writev));
+    case OpCode::read: return guard.has_tried(op, read_nothing(guard, op.fd, file));
+    case OpCode::write: return guard.has_tried(op, write_nothing(op.fd, file));
+    default: return guard.has_tried(op, vector_of_nothing(op.fd, op.code == OpCode::writev));
     }
 }
 

@@ -2,7 +2,7 @@
 // Transfers of no bytes. Most descriptors answer them at once, but each kind in its own way.
 #pragma once
 
-#include "io/descriptor_use.h"
+#include "io/descriptor_guard.h"
 
 #include <stdint.h>
 #include <sys/stat.h>
@@ -14,7 +14,7 @@ constexpr int64_t not_answered = INT64_MIN;
 
 // Answers a transfer of no bytes, and one whose array of buffers cannot be read. not_answered: the transfer is neither,
 // or the kernel will answer it. The descriptor is no file with positions, and for writes no socket.
-int64_t answer_at_once(DescriptorUse& use, const Op& op, const struct stat& file);
+int64_t answer_at_once(DescriptorGuard& guard, const Op& op, const struct stat& file);
 
 bool all_empty(const iovec* iov, int count);
 

@@ -105,8 +105,8 @@ void FifoOpen::close_all() {
     pin = fd = -1;
 }
 
-int64_t open_fifo(DescriptorUse& use, const Op& op) {
-    Op pinning(op.code, DescriptorUse::none);
+int64_t open_fifo(DescriptorGuard& guard, const Op& op) {
+    Op pinning(op.code, DescriptorGuard::none);
     pinning.address = op.address;
     pinning.flags = unsigned(O_PATH | O_CLOEXEC) | (op.flags & O_NOFOLLOW);
     open_how how = {};
@@ -118,7 +118,7 @@ int64_t open_fifo(DescriptorUse& use, const Op& op) {
         pinning.address2 = &how;
         pinning.length = sizeof how;
     }
-    int64_t pin = use.run(pinning);
+    int64_t pin = guard.run(pinning);
     if (pin < 0) return pin;
     KeepErrno keep;
     FifoOpen held;
@@ -131,20 +131,20 @@ int64_t open_fifo(DescriptorUse& use, const Op& op) {
     bool ended = has_ended(held, op);
     for (int64_t pause_ns = first_pause_ns; !ended; ended = ends_now(held, op)) {
         if (error) return error;
-        error = use.pause(pause_ns); // one more check follows: an open that succeeds comes before the error
+        error = guard.pause(pause_ns); // one more check follows: an open that succeeds comes before the error
         if (pause_ns < longest_pause_ns) pause_ns *= 2;
     }
-    if (error) use.not_ended_by(error);
+    if (error) guard.not_ended_by(error);
     return finish(held, op);
 }
 
-int64_t run_open(DescriptorUse& use, Op& op) {
-    int64_t result = use.run(op);
+int64_t run_open(DescriptorGuard& guard, Op& op) {
+    int64_t result = guard.run(op);
     // At most a few times: the path may name something else each time, and some drivers return -EAGAIN for other
     // reasons.
     for (int times = 0; result == -EAGAIN && waits_if_fifo(op) && times < 4; times++) {
-        result = open_fifo(use, op);
-        if (result == -EAGAIN) result = use.run(op);
+        result = open_fifo(guard, op);
+        if (result == -EAGAIN) result = guard.run(op);
     }
     return result;
 }

@@ -10,7 +10,7 @@
 
 namespace fiberrt {
 
-class DescriptorUse;
+class DescriptorGuard;
 
 // The descriptors that an open holds while it waits. It is listed in the cord's Io, which closes them if the fiber
 // never runs again.
@@ -27,9 +27,9 @@ struct FifoOpen : Link {
 
 // Performs an open that returned -EAGAIN because it would wait for a FIFO's other side: the fiber waits instead of the
 // thread. Returns a descriptor, or -E...; -EAGAIN: the path now names something else.
-int64_t open_fifo(DescriptorUse& use, const Op& op);
+int64_t open_fifo(DescriptorGuard& guard, const Op& op);
 
 // Performs an open or open2, which waits if it opens a FIFO whose other side is missing.
-int64_t run_open(DescriptorUse& use, Op& op);
+int64_t run_open(DescriptorGuard& guard, Op& op);
 
 } // namespace fiberrt

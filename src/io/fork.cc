@@ -4,7 +4,7 @@
 #include "io/fork.h"
 
 #include "core/cord.h"
-#include "io/attempt.h"
+#include "io/try_op.h"
 #include "core/backend.h"
 #include "io/closing.h"
 #include "io/io.h"
@@ -16,19 +16,19 @@ namespace fiberrt {
 namespace {
 
 void before() {
-    closings_hold();
-    backends_hold();
+    closings_lock();
+    backends_lock();
 }
 
 void after() {
-    backends_let_go();
-    closings_let_go();
+    backends_unlock();
+    closings_unlock();
 }
 
 void in_child(const Forked& forked) {
     closings_forked();
-    attempts_forked();
-    plain_calls_forked();
+    try_op_forked();
+    blocking_fallback_forked();
     offload_forked();
     cords.each([&](Cord* cord) {
         if (!(cord->generation.load(std::memory_order_relaxed) & 1)) return;

@@ -36,8 +36,8 @@ int64_t call_transfer(fiber_op_t& r) { // coverage: names
         return accept_connection(cord, r.fd, static_cast<sockaddr*>(r.address), length, r.mode);
     }
     default: {
-        DescriptorUse use(cord, r.fd);
-        return wait_for_events(use, r.fd, r.mode);
+        DescriptorGuard guard(cord, r.fd);
+        return wait_for_events(guard, r.fd, r.mode);
     }
     }
 }

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 // A transfer of a fiber without a stack: until_ready() of io/ready.h, in steps.
 //
-// The two share DescriptorUse::begin() and go_on(), and the decisions of Retry. Where until_ready() parks, this returns
-// hosted_waits, and the end of the wait calls the next step.
+// The two share DescriptorGuard::begin() and go_on(), and the decisions of Retry. Where until_ready() parks, this
+// returns hosted_waits, and the end of the wait calls the next step.
 //
 //   trying ── done at once, or refused ──▶ its result
 //     ├────▶ given      the backend has it ──▶ its result
@@ -14,8 +14,8 @@
 #pragma once
 
 #include "stackless/hosted.h"
-#include "io/attempt.h"
-#include "io/descriptor_use.h"
+#include "io/try_op.h"
+#include "io/descriptor_guard.h"
 #include "io/ready.h"
 
 namespace fiberrt {
@@ -43,7 +43,7 @@ private:
     enum class Phase : uint8_t { trying, given, polling, pausing };
 
     HostedTransfer(Cord& cord, const What& what, ByStack by_stack)
-        : use_(cord, what.fd, true), op_(what.code, what.fd), what_(what), by_stack_(by_stack) {}
+        : guard_(cord, what.fd, true), op_(what.code, what.fd), what_(what), by_stack_(by_stack) {}
 
     // Each of these returns the transfer's result, hosted_waits, or op_again: go() must try it.
     static int64_t go_on(Cord& cord, Fiber* fiber, HostedOp& op);
@@ -58,17 +58,17 @@ private:
     int64_t paused(int64_t error);
     int64_t woken(int64_t result);
     int64_t wait(Phase phase, Wait& wait, int64_t deadline, int on_deadline);
-    int64_t deadline() const { return use_.cord().sched.current->call.op->deadline; }
+    int64_t deadline() const { return guard_.cord().sched.current->call.op->deadline; }
     Op poll() const;
 
-    DescriptorUse use_;
+    DescriptorGuard guard_;
     Op op_; // the transfer; while it waits, the poll or the pause
     What what_;
     ByStack by_stack_;
     Phase phase_ = Phase::trying;
     Retry retry_;
-    bool timed_ = false; // the poll ends when it is time to try again
-    bool looks_ = false; // polls by a call after each pause, as the ring refuses polls
+    bool timed_ = false;         // the poll ends when it is time to try again
+    bool polls_by_call_ = false; // polls by a call after each pause, as the ring refuses polls
 };
 
 } // namespace fiberrt

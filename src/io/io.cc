@@ -23,7 +23,8 @@ namespace {
 template <class Visit>
 void each_use(Io& io, Visit visit) {
     auto each_of = [&](Descriptor& descriptor) {
-        for (DescriptorUse* use = descriptor.uses.front(); use; use = descriptor.uses.after(use)) visit(*use);
+        for (DescriptorGuard* guard = descriptor.guards.front(); guard; guard = descriptor.guards.after(guard))
+            visit(*guard);
     };
     each_of(io.unbound);
     for (int fd = 0; fd < io.descriptor_count; fd++) {
@@ -40,12 +41,12 @@ constinit pthread_mutex_t backends_mutex = PTHREAD_MUTEX_INITIALIZER;
 
 } // namespace
 
-void backends_hold() { pthread_mutex_lock(&backends_mutex); }
-void backends_let_go() { pthread_mutex_unlock(&backends_mutex); }
+void backends_lock() { pthread_mutex_lock(&backends_mutex); }
+void backends_unlock() { pthread_mutex_unlock(&backends_mutex); }
 
 int Io::open(Cord& cord) {
     KeepErrno keep;
-    auto* io = make_plain<Io>();
+    auto* io = make_by_malloc<Io>();
     if (!io) return -ENOMEM;
     MutexGuard guard(backends_mutex);
     int doorbell_fd;
@@ -64,10 +65,10 @@ int Io::open(Cord& cord) {
 void Io::close(Cord& cord) {
     Io& io = io_of(cord);
     io.ending = true;
-    each_use(io, [](DescriptorUse& use) { use.stop(-ECANCELED); });
+    each_use(io, [](DescriptorGuard& guard) { guard.stop(-ECANCELED); });
     for (FifoOpen* open = io.fifos.front(); open; open = io.fifos.after(open)) open->close_all();
     while (io.in_flight) sleep(cord, never); // operations on the pool come back as messages
-    each_use(io, [](DescriptorUse& use) { use.close_unclaimed(); });
+    each_use(io, [](DescriptorGuard& guard) { guard.close_unclaimed(); });
     close_own(io); // no operation uses them any more
     {
         MutexGuard guard(backends_mutex);
@@ -96,7 +97,7 @@ void Io::drop(Cord& cord, bool own) {
     if (io.backend && io.backend->disown) io.backend->disown(io.state, own);
     io.backend = nullptr;
     if (!own) return;
-    each_use(io, [](DescriptorUse& use) { use.close_unclaimed(); });
+    each_use(io, [](DescriptorGuard& guard) { guard.close_unclaimed(); });
     close_own(io); // after the backend: the parent's loop, with the same epoll, must not see this
     for (int fd = 0; fd < io.descriptor_count; fd++) free(io.descriptors[fd]);
     for (auto& uses : cord.descriptor_uses) uses.store(0, std::memory_order_relaxed);

@@ -5,7 +5,7 @@
 #include "base/list.h"
 #include "core/cord.h"
 #include "core/backend.h"
-#include "io/descriptor_use.h"
+#include "io/descriptor_guard.h"
 #include "io/own.h"
 #include "io/position.h"
 
@@ -15,19 +15,19 @@
 
 namespace fiberrt {
 
-// Opens the backend of a cord (backend/choice.h). It is set before the process has its first cord. Returns 0, or an
+// Opens the backend of a cord (backend/selection.h). It is set before the process has its first cord. Returns 0, or an
 // error as Backend::open does.
 using OpenBackend = int (*)(const Backend** backend, void** state, uint32_t* word, uint32_t asleep, int* doorbell_fd);
 extern Relaxed<OpenBackend> open_backend;
 
 // The lock that a thread holds to open or close a backend or the descriptor of a foreign loop. A fork holds it too, so
 // that at a fork some cord knows each such descriptor.
-void backends_hold();
-void backends_let_go();
+void backends_lock();
+void backends_unlock();
 
 // The uses of one descriptor, and the fiber that waits for their end to close it.
 struct Descriptor {
-    List<DescriptorUse> uses;
+    List<DescriptorGuard> guards;
     Wait* closer = nullptr;                 // a closing fiber of this cord
     struct CloseRequest* request = nullptr; // the request of a closing fiber of another cord
     bool drained = false;                   // the last read or recv by a call got less than it asked for
@@ -37,8 +37,8 @@ struct Io : CordIo {
     Descriptor unbound;                 // operations on no descriptor
     Descriptor** descriptors = nullptr; // indexed by descriptor; entries made when first used
     int descriptor_count = 0;
-    List<PositionTurn> turns[32]; // by inode; in order of arrival
-    List<struct FifoOpen> fifos;  // opens of FIFOs that wait for the other side (io/fifo.h)
+    List<PositionLock> position_locks[32]; // by inode; in order of arrival
+    List<struct FifoOpen> fifos;           // opens of FIFOs that wait for the other side (io/fifo.h)
     List<OwnDescriptor> own;
     List<OwnMemory> own_memory;
     bool ending = false; // no fiber of the cord runs again
@@ -53,7 +53,7 @@ struct Io : CordIo {
 
 // Allocates an object by malloc; null: no memory. (operator new would need the C++ runtime.)
 template <class T>
-T* make_plain() {
+T* make_by_malloc() {
     void* memory = malloc(sizeof(T));
     return memory ? new (memory) T : nullptr;
 }

@@ -5,9 +5,9 @@
 #include "base/keep_errno.h"
 #include "base/readable.h"
 #include "core/cord.h"
-#include "io/attempt.h"
 #include "io/ready.h"
 #include "io/receive_all.h"
+#include "io/try_op.h"
 
 #include <errno.h>
 #include <poll.h>
@@ -21,13 +21,13 @@ namespace {
 // run_until_ready() for recv and send, the commonest calls of servers. A plain system call is made in this function: it
 // leaves the processor's prediction of return addresses empty, so each return on a longer way out would be
 // mispredicted.
-[[gnu::always_inline]] inline int64_t transfer_when_ready(DescriptorUse& use, Op& op, int events) {
-    return until_ready(use, op, events, [&](bool told_ready) -> int64_t {
-        if (!use.by_attempts()) return use.run(op, told_ready);
-        int error = told_ready ? 0 : use.check();
+[[gnu::always_inline]] inline int64_t transfer_when_ready(DescriptorGuard& guard, Op& op, int events) {
+    return until_ready(guard, op, events, [&](bool reported_ready) -> int64_t {
+        if (!guard.backend_only_polls()) return guard.run(op, reported_ready);
+        int error = reported_ready ? 0 : guard.check();
         if (error) return error;
         KeepErrno keep;
-        return use.has_attempted(op, recv_or_send_now(op));
+        return guard.has_tried(op, recv_or_send_now(op));
     });
 }
 
@@ -56,17 +56,17 @@ bool has_control_room(const Op& op) {
 // lie behind msg_controllen. So the ring is told not to wait, and each try gets its own message. A message without room
 // for ancillary data is safe. But the library may not read a message before the kernel has: it reads one only on the
 // fiber's own stack, where most are; otherwise the socket alone decides.
-bool spoils_control(const DescriptorUse& use, const Op& op, bool readable) {
-    if (use.by_attempts() || simulated() || (readable && !has_control_room(op))) return false;
+bool spoils_control(const DescriptorGuard& guard, const Op& op, bool readable) {
+    if (guard.backend_only_polls() || simulated() || (readable && !has_control_room(op))) return false;
     return socket_option(op.fd, SO_DOMAIN) == AF_UNIX;
 }
 
-[[gnu::noinline]] int64_t receive_whole(DescriptorUse& use, Op& op) {
+[[gnu::noinline]] int64_t receive_whole(DescriptorGuard& guard, Op& op) {
     if (op.code == OpCode::recvmsg) {
         if (int error = check_readable(op.address, sizeof(msghdr))) return error;
-        if (spoils_control(use, op, true)) op.flags |= MSG_DONTWAIT;
+        if (spoils_control(guard, op, true)) op.flags |= MSG_DONTWAIT;
     }
-    return receive_all(use, op);
+    return receive_all(guard, op);
 }
 
 } // namespace
@@ -74,17 +74,17 @@ bool spoils_control(const DescriptorUse& use, const Op& op, bool readable) {
 int64_t transfer_message(int fd, const void* address, size_t length, int flags, OpCode code, Cord& cord) {
     bool send = code == OpCode::send || code == OpCode::sendmsg;
     int events = message_events(send, &flags);
-    DescriptorUse use(cord, fd);
+    DescriptorGuard guard(cord, fd);
     Op op = buffer_op(code, fd, address, length, 0);
     op.flags = unsigned(flags);
-    if (!events) return use.run(op);
-    if (!send && flags & MSG_WAITALL) return receive_whole(use, op);
+    if (!events) return guard.run(op);
+    if (!send && flags & MSG_WAITALL) return receive_whole(guard, op);
     if (code == OpCode::recvmsg) {
         bool readable = is_on_stack(*cord.sched.current, address, sizeof(msghdr));
-        if (spoils_control(use, op, readable)) op.flags |= MSG_DONTWAIT;
+        if (spoils_control(guard, op, readable)) op.flags |= MSG_DONTWAIT;
     }
     bool plain = code == OpCode::recv || code == OpCode::send;
-    return plain ? transfer_when_ready(use, op, events) : run_until_ready(use, op, events);
+    return plain ? transfer_when_ready(guard, op, events) : run_until_ready(guard, op, events);
 }
 
 } // namespace fiberrt

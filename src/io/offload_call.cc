@@ -91,7 +91,7 @@ void end_of_detached(SharedWait* base) {
 // the pool; or Valgrind, which runs one thread at a time, would not run the others while this one waits in its ring.
 bool only_here() {
     if (on_offload_thread) return true;
-    return hooks::on_valgrind() && !simulated() && this_cord->io && !this_cord->io->backend->attempt;
+    return hooks::on_valgrind() && !simulated() && this_cord->io && !this_cord->io->backend->try_op;
 }
 
 // Hands a call to the pool and waits for its end.
@@ -113,9 +113,9 @@ int wait_for(Cord& cord, Call& call, CallWait& wait, Wait::Stop stop) {
 // Waits until a moment that the simulation picks. Returns 0, or the reason why the wait ended early. stoppable false:
 // nothing ends the wait early.
 int wait_for_a_moment(Cord& cord, bool stoppable) {
-    DescriptorUse use(cord, DescriptorUse::none);
-    Op moment(OpCode::moment, DescriptorUse::none);
-    if (stoppable) return int(use.run(moment));
+    DescriptorGuard guard(cord, DescriptorGuard::none);
+    Op moment(OpCode::moment, DescriptorGuard::none);
+    if (stoppable) return int(guard.run(moment));
     CordIo& io = *cord.io;
     io.given++;
     io.in_flight++;

@@ -14,7 +14,7 @@ namespace {
 
 void perform(OffloadJob& job) {
     auto& op_job = static_cast<OpJob&>(job);
-    op_job.result = plain_call(*op_job.op);
+    op_job.result = blocking_fallback(*op_job.op);
 }
 
 void send_home(OffloadJob& job) {
@@ -40,7 +40,7 @@ void stop_elsewhere(Wait* wait, int reason) {
 
 } // namespace
 
-bool waits_stop_the_pool(const Cord& cord) { return hooks::on_valgrind() && cord.io && !cord.io->backend->attempt; }
+bool waits_stop_the_pool(const Cord& cord) { return hooks::on_valgrind() && cord.io && !cord.io->backend->try_op; }
 
 OpJob::OpJob(Cord& cord, Op& operation) : op(&operation), home(&cord) {
     run = perform;

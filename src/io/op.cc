@@ -7,7 +7,7 @@
 #include "base/readable.h"
 #include "core/cord.h"
 #include "core/hooks.h"
-#include "io/attempt.h"
+#include "io/try_op.h"
 #include "core/backend.h"
 #include "core/scheduler.h"
 #include "io/io.h"
@@ -88,7 +88,7 @@ int64_t result_if_shut_down(const Op& op) {
     bool of_sockets = op.code == OpCode::recv || op.code == OpCode::recvmsg || op.code == OpCode::accept;
     bool receives = of_sockets || op.code == OpCode::read || op.code == OpCode::readv;
     if (!receives || !(events_now(op.fd, POLLRDHUP) & POLLRDHUP)) return -EAGAIN;
-    int64_t result = attempt(op);
+    int64_t result = try_op(op);
     if (result == op_blocking) return -EAGAIN;
     if (result != -EAGAIN) return result;
     if (op.code == OpCode::accept) return -EINVAL;
@@ -102,9 +102,9 @@ int64_t result_if_shut_down(const Op& op) {
 }
 
 int64_t last_try(const Op& op) {
-    int64_t result = attempt(op);
+    int64_t result = try_op(op);
     bool looks = op.code == OpCode::read || op.code == OpCode::readv || op.code == OpCode::splice; // poll first
-    if (result == op_blocking && op.may_block && looks) result = plain_call(op);                   // device or disk
+    if (result == op_blocking && op.may_block && looks) result = blocking_fallback(op);            // device or disk
     if (result == op_blocking) return -EAGAIN;
     if (result == -EAGAIN) return result_if_shut_down(op);
     if (op.code != OpCode::connect) return result;

@@ -45,7 +45,7 @@ struct Op : Wait {
     Op* next = nullptr;
     Op* prev = nullptr;
     uint64_t number;                  // its number in the traces of a simulation
-    uint8_t medium;                   // the kind of its descriptor in a simulation (sim/sim.h)
+    uint8_t descriptor_kind;          // the kind of its descriptor in a simulation (sim/sim.h)
     struct OffloadJob* job = nullptr; // while a thread of the pool has it
 
     Op(OpCode code, int fd) : code(code), fd(fd) { what = WaitFor::op; }
@@ -92,8 +92,8 @@ constexpr int op_no_thread = -EUSERS;
 // Performs an operation by a plain system call, which may block the thread for as long as a disk takes. -EAGAIN if it
 // could block longer: the open of a FIFO (see io/fifo.h), and reads and splices of a descriptor that has nothing to
 // read now.
-int64_t plain_call(const Op& op);
-void plain_calls_forked(); // in the child of a fork: frees the locks of plain calls
+int64_t blocking_fallback(const Op& op);
+void blocking_fallback_forked(); // in the child of a fork: frees the locks of plain calls
 
 // Whether an open waits if it opens a FIFO whose other side is missing.
 bool waits_if_fifo(const Op& op);

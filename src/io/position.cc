@@ -20,7 +20,7 @@ namespace fiberrt {
 namespace {
 
 // Moves a position that a transfer should have moved and did not.
-void mend_position(const Op& op, int64_t transferred) {
+void correct_position(const Op& op, int64_t transferred) {
     KeepErrno keep;
     bool writes = op.code == OpCode::write || op.code == OpCode::writev;
     bool appended = writes && fcntl(op.fd, F_GETFL) & O_APPEND;
@@ -29,36 +29,36 @@ void mend_position(const Op& op, int64_t transferred) {
 
 } // namespace
 
-PositionTurn::PositionTurn(DescriptorUse& use, int fd, const struct stat& file)
-    : use_(use), fd_(fd), device_(file.st_dev), inode_(file.st_ino) {}
+PositionLock::PositionLock(DescriptorGuard& guard, int fd, const struct stat& file)
+    : guard_(guard), fd_(fd), device_(file.st_dev), inode_(file.st_ino) {}
 
-PositionTurn::~PositionTurn() {
+PositionLock::~PositionLock() {
     if (!linked()) return;
     unlink();
-    PositionTurn* next = first();
+    PositionLock* next = first();
     if (next && next->fiber) wake(next, 0);
 }
 
-int PositionTurn::take() {
-    if (int error = use_.check()) return error;
-    Io& io = io_of(use_.cord_);
-    list_ = &io.turns[inode_ % (sizeof io.turns / sizeof *io.turns)];
+int PositionLock::lock() {
+    if (int error = guard_.check()) return error;
+    Io& io = io_of(guard_.cord_);
+    list_ = &io.position_locks[inode_ % (sizeof io.position_locks / sizeof *io.position_locks)];
     list_->push_back(this);
     if (first() == this) return 0;
     Wait::stop = stop_at_once;
     what = WaitFor::position;
-    return int(use_.wait(*this));
+    return int(guard_.wait(*this));
 }
 
-PositionTurn* PositionTurn::first() {
-    PositionTurn* turn = list_->front();
-    while (turn && !same_position(*turn)) turn = list_->after(turn);
-    return turn;
+PositionLock* PositionLock::first() {
+    PositionLock* lock = list_->front();
+    while (lock && !same_position(*lock)) lock = list_->after(lock);
+    return lock;
 }
 
 // Whether two turns are for one position. A file that was opened twice has two positions; a descriptor and its copy
 // have one. If the kernel does not tell which, they count as one.
-bool PositionTurn::same_position(const PositionTurn& other) const {
+bool PositionLock::same_position(const PositionLock& other) const {
     if (fd_ == other.fd_) return true;
     if (inode_ != other.inode_ || device_ != other.device_) return false;
     KeepErrno keep;
@@ -77,18 +77,18 @@ bool has_positions(int fd, const struct stat& file, bool writes) {
 // and failed to transfer the rest (no space left, a limit, an unmapped page, a bad sector). The result does not show
 // that, so this compares the position with the one before. It does not notice if another thread or process moves the
 // same position meanwhile.
-int64_t run_at_position(DescriptorUse& use, Op& op, const struct stat& file, int events) {
+int64_t run_at_position(DescriptorGuard& guard, Op& op, const struct stat& file, int events) {
     {
-        PositionTurn turn(use, op.fd, file);
-        if (int error = turn.take()) return error;
+        PositionLock lock(guard, op.fd, file);
+        if (int error = lock.lock()) return error;
         int64_t before = position_of(op.fd);
         if (before >= 0) {
-            int64_t result = run_until_ready(use, op, events);
-            if (result > 0 && !use.by_attempts() && position_of(op.fd) == before) mend_position(op, result);
+            int64_t result = run_until_ready(guard, op, events);
+            if (result > 0 && !guard.backend_only_polls() && position_of(op.fd) == before) correct_position(op, result);
             return result;
         }
     }
-    return run_until_ready(use, op, events); // coverage: race
+    return run_until_ready(guard, op, events); // coverage: race
 }
 
 } // namespace fiberrt

@@ -10,33 +10,33 @@
 
 namespace fiberrt {
 
-class DescriptorUse;
+class DescriptorGuard;
 
 // A call's turn at the position of a file. An operation at the file's own position reads the position at its start and
 // stores it at its end, without a lock: two at once would read the same bytes, or overwrite each other's. So the calls
 // of a cord that move one position, by whatever descriptors, take turns.
-class PositionTurn : Wait, public Link {
+class PositionLock : Wait, public Link {
 public:
-    PositionTurn(DescriptorUse& use, int fd, const struct stat& file);
-    ~PositionTurn(); // gives the turn to the next call
-    PositionTurn(const PositionTurn&) = delete;
-    PositionTurn& operator=(const PositionTurn&) = delete;
+    PositionLock(DescriptorGuard& guard, int fd, const struct stat& file);
+    ~PositionLock(); // gives the turn to the next call
+    PositionLock(const PositionLock&) = delete;
+    PositionLock& operator=(const PositionLock&) = delete;
 
-    int take(); // waits for the turn: 0, or why the wait ended early
+    int lock(); // waits for the turn: 0, or why the wait ended early
 
 private:
-    PositionTurn* first();
-    bool same_position(const PositionTurn& other) const;
+    PositionLock* first();
+    bool same_position(const PositionLock& other) const;
 
-    DescriptorUse& use_;
+    DescriptorGuard& guard_;
     int fd_;
     uint64_t device_;
     uint64_t inode_;
-    List<PositionTurn>* list_ = nullptr;
+    List<PositionLock>* list_ = nullptr;
 };
 
 // Runs a transfer at the file's own position, if the file has one.
-int64_t run_at_position(DescriptorUse& use, Op& op, const struct stat& file, int events);
+int64_t run_at_position(DescriptorGuard& guard, Op& op, const struct stat& file, int events);
 
 // Whether the kernel accepts a position for a transfer. lseek does not tell: it succeeds on an eventfd. So this asks
 // for an impossible number of buffers: the kernel returns -ESPIPE before it checks the number, and otherwise refuses

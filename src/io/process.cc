@@ -34,7 +34,7 @@ bool ends_the_call(int64_t result) {
 
 } // namespace
 
-int Process::take_end(int* status) {
+int Process::reap(int* status) {
     KeepErrno keep;
     siginfo_t info;
     info.si_pid = 0;
@@ -56,10 +56,10 @@ int Process::await_end(int* status) {
 }
 
 int Process::look(int* status) {
-    int result = take_end(status);
+    int result = reap(status);
     if (result || opened_) return result;
     open();
-    return take_end(status); // another process may have got the number meanwhile
+    return reap(status); // another process may have got the number meanwhile
 }
 
 void Process::open() {
@@ -77,11 +77,11 @@ void Process::open() {
 int Process::wait() {
     // Once the pidfd has reported the end, this only checks at intervals: the kernel withholds the end until a debugger
     // has taken it.
-    if (pidfd_.number() >= 0 && !told_) {
-        DescriptorUse use(cord_, pidfd_.number());
-        int64_t result = use.wait_until_ready(pidfd_.number(), POLLIN, false);
-        told_ = result >= 0;
-        if (told_) return 0;
+    if (pidfd_.number() >= 0 && !pidfd_readable_) {
+        DescriptorGuard guard(cord_, pidfd_.number());
+        int64_t result = guard.wait_until_ready(pidfd_.number(), POLLIN, false);
+        pidfd_readable_ = result >= 0;
+        if (pidfd_readable_) return 0;
         if (ends_the_call(result)) return int(result);
     }
     return pause();
@@ -131,7 +131,7 @@ int Process::end(int* status, int64_t grace_ns, int reason) {
     }
     if (result == 0 || result == -ETIMEDOUT) {
         scope_move_deadline(cord_, &shield, never, true);
-        result = send(SIGKILL) == -EPERM ? take_end(status) : await_end(status);
+        result = send(SIGKILL) == -EPERM ? reap(status) : await_end(status);
     }
     scope_pop(cord_, cord_.sched.current);
     return result > 0 ? reason : result == 0 ? -EACCES : result;

@@ -20,8 +20,8 @@ public:
 
     // Reaps the child if it has ended. 1: it has, and *status is as in waitpid(2); 0: not yet; -ECHILD: it is no child
     // of this process, or has been reaped already.
-    int take_end(int* status);
-    // Like take_end(), and opens the pidfd, if one is available, for later calls.
+    int reap(int* status);
+    // Like reap(), and opens the pidfd, if one is available, for later calls.
     int look(int* status);
     // Waits until the child ends, and reaps it. 1; -ECHILD; or why the wait ended early: then the child is not reaped.
     int await_end(int* status);
@@ -41,8 +41,8 @@ private:
     Cord& cord_;
     pid_t pid_;
     OwnDescriptor pidfd_;
-    bool opened_ = false; // the pidfd was opened, or could not be
-    bool told_ = false;   // the pidfd has reported the child's end
+    bool opened_ = false;         // the pidfd was opened, or could not be
+    bool pidfd_readable_ = false; // the pidfd has reported the child's end
     int64_t pause_ns_ = 1'000'000;
 };
 

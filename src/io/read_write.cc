@@ -6,8 +6,8 @@
 #include "core/cord.h"
 #include "io/empty_transfer.h"
 #include "io/file_status.h"
+#include "io/iovecs.h"
 #include "io/message.h"
-#include "io/parts.h"
 #include "io/position.h"
 #include "io/ready.h"
 #include "io/terminal_read.h"
@@ -26,29 +26,30 @@ bool is_plain(const Op& op) { return (op.code == OpCode::read || op.code == OpCo
 
 int64_t write_file(Cord& cord, OpCode code, int fd, const struct stat& file, const void* address, size_t length,
                    int64_t position) {
-    DescriptorUse use(cord, fd);
+    DescriptorGuard guard(cord, fd);
     Op op = buffer_op(code, fd, address, length, position);
     op.may_block = type_of(file) == S_IFCHR; // a ready terminal begins a write at once, but the write may then block
     if (!cord.sched.current->sched.pending && !simulated() && !counts_position(file)) {
-        int64_t answer = is_plain(op) ? not_answered : answer_at_once(use, op, file);
+        int64_t answer = is_plain(op) ? not_answered : answer_at_once(guard, op, file);
         if (answer != not_answered) return answer;
         // An eventfd refuses so few bytes at once; a ring would wait until it is ready.
-        if (!type_of(file) && Parts(op).bytes() < sizeof(uint64_t)) {
-            return until_ready(use, op, POLLOUT, [&](bool told_ready) { return use.attempt_or_run(op, told_ready); });
+        if (!type_of(file) && Iovecs(op).bytes() < sizeof(uint64_t)) {
+            return until_ready(guard, op, POLLOUT,
+                               [&](bool reported_ready) { return guard.try_or_run(op, reported_ready); });
         }
         int error = op.may_block ? check_write(fd) : 0;
         if (error) return error;
     }
-    if (position == own_position && counts_position(file)) return run_at_position(use, op, file, POLLOUT);
-    return run_until_ready(use, op, POLLOUT);
+    if (position == own_position && counts_position(file)) return run_at_position(guard, op, file, POLLOUT);
+    return run_until_ready(guard, op, POLLOUT);
 }
 
 // Writes buffers to a socket. Like writev(2) it sends no empty datagram. It reads the array before the kernel does,
 // without checking that it is readable: a check would cost one more call for each write.
 int64_t writev_socket(Cord& cord, int fd, const iovec* iov, size_t count) {
     if (all_empty(iov, int(count))) {
-        DescriptorUse use(cord, fd);
-        return use.check();
+        DescriptorGuard guard(cord, fd);
+        return guard.check();
     }
     msghdr header = {};
     header.msg_iov = const_cast<iovec*>(iov);
@@ -66,16 +67,16 @@ int64_t read_bytes(int fd, const void* address, size_t length, int64_t position,
         file = status_of(fd);
         if (!has_positions(fd, file, false)) return -ESPIPE;
     }
-    DescriptorUse use(cord, fd);
+    DescriptorGuard guard(cord, fd);
     Op op = buffer_op(code, fd, address, length, position);
     // Returns the pending cancel, interrupt or timeout
-    if (me->sched.pending) return run_until_ready(use, op, POLLIN);
+    if (me->sched.pending) return run_until_ready(guard, op, POLLIN);
     if (position == own_position) file = status_of(fd);
     if (counts_position(file)) {
-        return position == own_position ? run_at_position(use, op, file, POLLIN) : run_until_ready(use, op, POLLIN);
+        return position == own_position ? run_at_position(guard, op, file, POLLIN) : run_until_ready(guard, op, POLLIN);
     }
-    int64_t answer = is_plain(op) || simulated() ? not_answered : answer_at_once(use, op, file);
-    return answer != not_answered ? answer : run_read(use, op, file);
+    int64_t answer = is_plain(op) || simulated() ? not_answered : answer_at_once(guard, op, file);
+    return answer != not_answered ? answer : run_read(guard, op, file);
 }
 
 int64_t write_bytes(int fd, const void* address, size_t length, int64_t position, OpCode code, Cord& cord) {
@@ -89,24 +90,25 @@ int64_t write_bytes(int fd, const void* address, size_t length, int64_t position
     return write_file(cord, code, fd, file, address, length, position);
 }
 
-int64_t run_read(DescriptorUse& use, Op& op, const struct stat& file) {
+int64_t run_read(DescriptorGuard& guard, Op& op, const struct stat& file) {
     TerminalMode mode;
     mode_t type = type_of(file);
     if (simulated() || type == S_IFSOCK || (type == S_IFIFO && !is_named_fifo(file))) {
-        return run_until_ready(use, op, POLLIN);
+        return run_until_ready(guard, op, POLLIN);
     }
     if (type == S_IFCHR) {
-        if (terminal_mode(op.fd, &mode)) return read_as_foreground(use, op, mode);
+        if (terminal_mode(op.fd, &mode)) return read_as_foreground(guard, op, mode);
         op.may_block = true;
     }
     // A ring waits until poll(2) reports an event. Some reads end without one: of a FIFO that has no writer, or of a
     // descriptor that cannot be read at all, such as an epoll instance.
-    auto run = [&](bool told_ready) {
-        if (use.by_attempts() || (type == S_IFIFO && ready_now(op.fd, POLLIN))) return use.run(op, told_ready);
-        int64_t result = use.attempt_or_run(op, told_ready);
-        return result == -EAGAIN && !type ? use.run(op, told_ready) : result;
+    auto run = [&](bool reported_ready) {
+        if (guard.backend_only_polls() || (type == S_IFIFO && ready_now(op.fd, POLLIN)))
+            return guard.run(op, reported_ready);
+        int64_t result = guard.try_or_run(op, reported_ready);
+        return result == -EAGAIN && !type ? guard.run(op, reported_ready) : result;
     };
-    return until_ready(use, op, POLLIN, run, true);
+    return until_ready(guard, op, POLLIN, run, true);
 }
 
 } // namespace fiberrt

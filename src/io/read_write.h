@@ -2,7 +2,7 @@
 // fiber_read, fiber_write and their relatives: each picks the way of transfer that its descriptor needs.
 #pragma once
 
-#include "io/descriptor_use.h"
+#include "io/descriptor_guard.h"
 
 #include <stddef.h>
 #include <stdint.h>
@@ -18,6 +18,6 @@ int64_t write_bytes(int fd, const void* address, size_t length, int64_t position
 
 // Performs a read or readv that needs no turn at a position: until_ready(), with the special cases of descriptors that
 // are neither files nor sockets.
-int64_t run_read(DescriptorUse& use, Op& op, const struct stat& file);
+int64_t run_read(DescriptorGuard& guard, Op& op, const struct stat& file);
 
 } // namespace fiberrt

@@ -4,15 +4,15 @@
 
 namespace fiberrt {
 
-Retry::Next Retry::refused(DescriptorUse& use, const Op& op, int events, bool tried, int64_t* result) {
+Retry::Next Retry::refused(DescriptorGuard& guard, const Op& op, int events, bool tried, int64_t* result) {
     if (tried) {
-        *result = failed(op, use.check_before_wait(op));
+        *result = failed(op, guard.check_before_wait(op));
         if (*result != -EAGAIN) return Next::ended;
     }
     // Includes POLLERR and POLLHUP, which poll(2) always reports.
     int now = waited_ ? events_now(op.fd, events | POLLRDHUP) : 0;
     if (now & POLLRDHUP && events == POLLIN) {
-        *result = use.look_once_more(op, -EAGAIN); // the data from before the shutdown, or the end
+        *result = guard.try_once_more(op, -EAGAIN); // the data from before the shutdown, or the end
         if (*result != -EAGAIN) return Next::ended;
     }
     bool pauses = now & ~POLLRDHUP;
@@ -37,9 +37,9 @@ int64_t Retry::try_ns() {
     return now;
 }
 
-bool Retry::woken(DescriptorUse& use, const Op& op, int64_t* result) const {
+bool Retry::woken(DescriptorGuard& guard, const Op& op, int64_t* result) const {
     if (*result >= 0) return true;
-    if (once_more_) *result = failed(op, use.look_once_more(op, *result));
+    if (once_more_) *result = failed(op, guard.try_once_more(op, *result));
     return false;
 }
 
@@ -48,33 +48,33 @@ int64_t Retry::failed(const Op& op, int64_t result) const {
 }
 
 // (Flattened because every wait of a server runs it.)
-[[gnu::flatten]] bool Retry::wait(DescriptorUse& use, const Op& op, int events, bool tried, int64_t* result) {
-    switch (refused(use, op, events, tried, result)) {
+[[gnu::flatten]] bool Retry::wait(DescriptorGuard& guard, const Op& op, int events, bool tried, int64_t* result) {
+    switch (refused(guard, op, events, tried, result)) {
     case Next::ended: return false;
-    case Next::poll: *result = use.wait_until_ready(op.fd, events, hint_); break;
-    case Next::timed_poll: *result = use.wait_to_try_again(op.fd, events, try_ns()); break;
-    case Next::pause: *result = use.pause(pause_ns()); break;
+    case Next::poll: *result = guard.wait_until_ready(op.fd, events, hint_); break;
+    case Next::timed_poll: *result = guard.wait_to_try_again(op.fd, events, try_ns()); break;
+    case Next::pause: *result = guard.pause(pause_ns()); break;
     }
-    return woken(use, op, result);
+    return woken(guard, op, result);
 }
 
-int64_t events_asked_for(const DescriptorUse& use, int fd, int events, int64_t told) {
+int64_t events_asked_for(const DescriptorGuard& guard, int fd, int events, int64_t reported) {
     // The kernel may report POLLRDHUP at once and every time, even if the caller did not ask for it.
-    int asked_for = int(told) & (events | POLLERR | POLLHUP);
+    int asked_for = int(reported) & (events | POLLERR | POLLHUP);
     if (!asked_for) return -EAGAIN;
-    asked_for = use.events_that_hold(fd, events, asked_for);
+    asked_for = guard.events_that_hold(fd, events, asked_for);
     return asked_for ? asked_for : op_again;
 }
 
-int64_t wait_for_events(DescriptorUse& use, int fd, int events) {
+int64_t wait_for_events(DescriptorGuard& guard, int fd, int events) {
     for (int64_t pause_ns = first_pause_ns;;) {
-        int64_t result = use.wait_until_ready(fd, events, false);
+        int64_t result = guard.wait_until_ready(fd, events, false);
         if (result < 0) return result;
-        result = events_asked_for(use, fd, events, result);
+        result = events_asked_for(guard, fd, events, result);
         if (result == op_again) continue;
         if (result != -EAGAIN) return result;
-        if (int error = ask_again_later(use, &pause_ns)) {
-            return use.look_once_more(poll_op(fd, events, false), error); // coverage: kernel
+        if (int error = ask_again_later(guard, &pause_ns)) {
+            return guard.try_once_more(poll_op(fd, events, false), error); // coverage: kernel
         }
     }
 }

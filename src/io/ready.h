@@ -2,7 +2,7 @@
 // The loop of a call that waits until its descriptor is ready and then tries again.
 #pragma once
 
-#include "io/descriptor_use.h"
+#include "io/descriptor_guard.h"
 #include "io/sockets.h"
 
 #include <errno.h>
@@ -17,17 +17,17 @@ constexpr int64_t longest_pause_ns = 16'000'000;
 
 // Waits for a while, longer each time, for events that the kernel does not report. Returns 0, or why the wait ended
 // early.
-inline int ask_again_later(DescriptorUse& use, int64_t* pause_ns) {
-    int result = use.pause(*pause_ns);
+inline int ask_again_later(DescriptorGuard& guard, int64_t* pause_ns) {
+    int result = guard.pause(*pause_ns);
     if (*pause_ns < longest_pause_ns) *pause_ns *= 2;
     return result;
 }
 
 // Waits until there is room to send, or until the caller must try again.
-inline int64_t wait_for_room(DescriptorUse& use, int fd, bool hint, int64_t* pause_ns) {
+inline int64_t wait_for_room(DescriptorGuard& guard, int fd, bool hint, int64_t* pause_ns) {
     bool retries = must_retry_send(fd);
-    if (!retries || simulated()) return use.wait_until_ready(fd, POLLOUT, hint || retries); // a simulation reports it
-    int64_t result = use.wait_to_try_again(fd, POLLOUT, *pause_ns);
+    if (!retries || simulated()) return guard.wait_until_ready(fd, POLLOUT, hint || retries); // a simulation reports it
+    int64_t result = guard.wait_to_try_again(fd, POLLOUT, *pause_ns);
     if (*pause_ns < longest_send_pause_ns) *pause_ns *= 2;
     return result;
 }
@@ -52,12 +52,12 @@ public:
     bool waited() const { return waited_; }
     // Tells how to wait. tried: the operation has been refused since the transfer began. Next::ended: *result is the
     // result.
-    Next refused(DescriptorUse& use, const Op& op, int events, bool tried, int64_t* result);
+    Next refused(DescriptorGuard& guard, const Op& op, int events, bool tried, int64_t* result);
     bool hint() const { return hint_; } // for the poll: see Op::hint
     int64_t pause_ns();
     int64_t try_ns();
     // Whether to try again. *result is the wait's result; if this returns false, the transfer's.
-    bool woken(DescriptorUse& use, const Op& op, int64_t* result) const;
+    bool woken(DescriptorGuard& guard, const Op& op, int64_t* result) const;
     // Returns the call's result for a try that failed with another error than -EAGAIN.
     int64_t failed(const Op& op, int64_t result) const;
 
@@ -70,7 +70,7 @@ public:
     }
 
     // refused(), the wait and woken(), for a fiber with a stack. Returns whether to try again, as woken() does.
-    bool wait(DescriptorUse& use, const Op& op, int events, bool tried, int64_t* result);
+    bool wait(DescriptorGuard& guard, const Op& op, int events, bool tried, int64_t* result);
 
 private:
     bool waited_ = false;
@@ -84,11 +84,11 @@ private:
 // Runs an operation until it is not refused with -EAGAIN, waiting in between until the descriptor is ready. (With
 // O_NONBLOCK the kernel refuses where it would wait.) try_first: the operation may end even if nothing is ready.
 template <class Run>
-[[gnu::always_inline]] inline int64_t until_ready(DescriptorUse& use, Op& op, int events, Run run,
+[[gnu::always_inline]] inline int64_t until_ready(DescriptorGuard& guard, Op& op, int events, Run run,
                                                   bool try_first = false) {
     Retry retry;
     for (;;) {
-        bool tries = retry.waited() || try_first || !use.wait_first(op);
+        bool tries = retry.waited() || try_first || !guard.wait_first(op);
         int64_t result = tries ? run(retry.waited()) : -EAGAIN;
         if (result >= 0) [[likely]]
             return result;
@@ -97,19 +97,19 @@ template <class Run>
         } else if (result != -EAGAIN) {
             return retry.failed(op, result);
         }
-        if (!retry.wait(use, op, events, tries, &result)) return result;
+        if (!retry.wait(guard, op, events, tries, &result)) return result;
     }
 }
 
-inline int64_t run_until_ready(DescriptorUse& use, Op& op, int events) {
-    return until_ready(use, op, events, [&](bool told_ready) { return use.run(op, told_ready); });
+inline int64_t run_until_ready(DescriptorGuard& guard, Op& op, int events) {
+    return until_ready(guard, op, events, [&](bool reported_ready) { return guard.run(op, reported_ready); });
 }
 
 // Returns which of the wanted events hold now, of those that a poll reported. op_again: none holds, and the caller
 // polls again at once. -EAGAIN: the poll reported other events only, and the caller pauses first.
-int64_t events_asked_for(const DescriptorUse& use, int fd, int events, int64_t told);
+int64_t events_asked_for(const DescriptorGuard& guard, int fd, int events, int64_t reported);
 
 // Waits for events of poll(2) on the descriptor. Returns the events that hold, or why the wait ended early.
-int64_t wait_for_events(DescriptorUse& use, int fd, int events);
+int64_t wait_for_events(DescriptorGuard& guard, int fd, int events);
 
 } // namespace fiberrt

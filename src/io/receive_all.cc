@@ -15,14 +15,14 @@ namespace fiberrt {
 
 namespace {
 
-// Fills `out` with at most `most` buffers: those of a message, without the first `come` bytes, which have arrived
+// Fills `out` with at most `most` buffers: those of a message, without the first `received` bytes, which have arrived
 // already. Returns how many buffers.
-size_t what_is_left(const msghdr& message, size_t come, iovec* out, size_t most) {
+size_t remaining_buffers(const msghdr& message, size_t received, iovec* out, size_t most) {
     size_t count = 0;
     for (size_t i = 0; i < message.msg_iovlen && count < most; i++) {
         iovec part = message.msg_iov[i];
-        size_t skip = come < part.iov_len ? come : part.iov_len;
-        come -= skip;
+        size_t skip = received < part.iov_len ? received : part.iov_len;
+        received -= skip;
         if (skip < part.iov_len) out[count++] = {static_cast<char*>(part.iov_base) + skip, part.iov_len - skip};
     }
     return count;
@@ -34,7 +34,7 @@ size_t what_is_left(const msghdr& message, size_t come, iovec* out, size_t most)
 // after descriptors, before the bytes of another sender.
 class ReceiveAll {
 public:
-    ReceiveAll(DescriptorUse& use, const Op& op) : use_(use), op_(op) {
+    ReceiveAll(DescriptorGuard& guard, const Op& op) : guard_(guard), op_(op) {
         one_ = {op.address, op.length};
         if (op.code == OpCode::recvmsg) {
             whole_ = static_cast<msghdr*>(op.address);
@@ -60,7 +60,7 @@ private:
     int64_t receive_rest();
     int64_t peek_all();
 
-    DescriptorUse& use_;
+    DescriptorGuard& guard_;
     const Op& op_;
     iovec one_;
     iovec few_[8];
@@ -68,7 +68,7 @@ private:
     msghdr* whole_;
     msghdr part_;
     size_t control_room_;
-    int64_t come_ = 0;
+    int64_t received_ = 0;
     bool is_unix_ = false;
     bool knows_sender_ = false; // SO_PASSCRED is set: sender_ is known
     ucred sender_;
@@ -79,9 +79,9 @@ private:
 int64_t ReceiveAll::receive(int flags) {
     Op op = buffer_op(OpCode::recvmsg, op_.fd, &part_, 1, 0);
     op.flags = (op_.flags & ~unsigned(MSG_WAITALL)) | unsigned(flags);
-    int64_t got = flags & MSG_DONTWAIT ? use_.attempt_or_run(op, true) : run_until_ready(use_, op, POLLIN);
-    if (got < 0 || (got == 0 && come_)) return got;
-    if (!come_) whole_->msg_namelen = part_.msg_namelen;
+    int64_t got = flags & MSG_DONTWAIT ? guard_.try_or_run(op, true) : run_until_ready(guard_, op, POLLIN);
+    if (got < 0 || (got == 0 && received_)) return got;
+    if (!received_) whole_->msg_namelen = part_.msg_namelen;
     whole_->msg_controllen = part_.msg_controllen;
     whole_->msg_flags = part_.msg_flags;
     return got;
@@ -143,10 +143,10 @@ bool ReceiveAll::ends_here(int events) const {
 }
 
 int64_t ReceiveAll::receive_rest() {
-    while (size_t count = what_is_left(*whole_, size_t(come_), few_, sizeof few_ / sizeof *few_)) {
+    while (size_t count = remaining_buffers(*whole_, size_t(received_), few_, sizeof few_ / sizeof *few_)) {
         constexpr int events = POLLIN | POLLPRI | POLLRDHUP;
         if (is_unix_ && has_descriptors()) break;
-        int64_t result = use_.wait_until_ready(op_.fd, events, false);
+        int64_t result = guard_.wait_until_ready(op_.fd, events, false);
         if (result >= 0) {
             if ((result & POLLPRI && before_urgent_data()) || ends_here(int(result))) break;
             if (next_is_of_another_sender()) break;
@@ -157,52 +157,53 @@ int64_t ReceiveAll::receive_rest() {
             part_.msg_controllen = control_room_;
             result = receive(MSG_DONTWAIT);
             if (result == 0) break;
-            if (result == -EAGAIN) result = ask_again_later(use_, &pause_ns_);
+            if (result == -EAGAIN) result = ask_again_later(guard_, &pause_ns_);
         }
         if (result < 0) { // the bytes received so far are not lost
-            use_.not_ended_by(int(result));
+            guard_.not_ended_by(int(result));
             break;
         }
-        come_ += result;
+        received_ += result;
     }
-    return come_;
+    return received_;
 }
 
 // A receive with MSG_PEEK, which waits for more bytes only on tcp. The bytes seen stay in the socket and count as
 // readable, so this checks for more at intervals.
 int64_t ReceiveAll::peek_all() {
-    while (what_is_left(*whole_, size_t(come_), few_, 1)) {
+    while (remaining_buffers(*whole_, size_t(received_), few_, 1)) {
         int events = events_now(op_.fd, POLLPRI | POLLRDHUP) & ~POLLERR; // no end: see ends_here()
         if (!events) {
-            if (int error = ask_again_later(use_, &pause_ns_)) { // coverage: race
-                use_.not_ended_by(error);
+            if (int error = ask_again_later(guard_, &pause_ns_)) { // coverage: race
+                guard_.not_ended_by(error);
                 break;
             }
         }
         part_ = *whole_;
         part_.msg_controllen = control_room_;
         int64_t got = receive(MSG_DONTWAIT);
-        if (got > come_) come_ = got;
+        if (got > received_) received_ = got;
         if (events) break;
     }
-    return come_;
+    return received_;
 }
 
 int64_t ReceiveAll::run() {
     int64_t got = receive(0);
     if (got <= 0) return got;
-    come_ = got;
-    if (!what_is_left(*whole_, size_t(come_), few_, 1) || socket_option(op_.fd, SO_TYPE) != SOCK_STREAM) return come_;
+    received_ = got;
+    if (!remaining_buffers(*whole_, size_t(received_), few_, 1) || socket_option(op_.fd, SO_TYPE) != SOCK_STREAM)
+        return received_;
     int domain = socket_option(op_.fd, SO_DOMAIN);
     is_unix_ = domain == AF_UNIX;
     knows_sender_ = is_unix_ && credentials_of(part_, &sender_);
-    if (op_.flags & MSG_OOB) return come_;
+    if (op_.flags & MSG_OOB) return received_;
     if (!(op_.flags & MSG_PEEK)) return receive_rest();
-    return domain == AF_INET || domain == AF_INET6 ? peek_all() : come_;
+    return domain == AF_INET || domain == AF_INET6 ? peek_all() : received_;
 }
 
 } // namespace
 
-int64_t receive_all(DescriptorUse& use, const Op& op) { return ReceiveAll(use, op).run(); }
+int64_t receive_all(DescriptorGuard& guard, const Op& op) { return ReceiveAll(guard, op).run(); }
 
 } // namespace fiberrt

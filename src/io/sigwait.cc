@@ -19,12 +19,12 @@ namespace {
 // Waits for a signal and takes it. Only the read that succeeds takes the signal from the kernel, on this thread and
 // right before the call returns. So no signal is lost if the wait ends early, and only one of several waiting fibers
 // gets it.
-int wait_for_one(DescriptorUse& use, int fd, signalfd_siginfo* info) {
-    int64_t result = use.check();
+int wait_for_one(DescriptorGuard& guard, int fd, signalfd_siginfo* info) {
+    int64_t result = guard.check();
     while (result >= 0) {
         if (read(fd, info, sizeof *info) == ssize_t(sizeof *info)) return int(info->ssi_signo);
         if (errno != EAGAIN && errno != EINTR) return -errno;
-        result = use.wait_until_ready(fd, POLLIN, false);
+        result = guard.wait_until_ready(fd, POLLIN, false);
     }
     return int(result);
 }
@@ -32,7 +32,7 @@ int wait_for_one(DescriptorUse& use, int fd, signalfd_siginfo* info) {
 } // namespace
 
 // SIGKILL and SIGSTOP, which cannot be blocked, are ignored, as a fiber can never receive them.
-bool can_be_taken(const sigset_t& set) {
+bool all_blocked(const sigset_t& set) {
     sigset_t blocked;
     pthread_sigmask(SIG_BLOCK, nullptr, &blocked);
     int count = 0;
@@ -54,9 +54,9 @@ int wait_for_signal(Cord& cord, const sigset_t& set, signalfd_siginfo* info) {
     if (fd < 0) return -errno;
     OwnDescriptor own;
     own.keep(cord, fd);
-    DescriptorUse use(cord, fd);
+    DescriptorGuard guard(cord, fd);
     signalfd_siginfo taken;
-    int result = wait_for_one(use, fd, &taken);
+    int result = wait_for_one(guard, fd, &taken);
     if (result > 0 && info) *info = taken;
     return result;
 }

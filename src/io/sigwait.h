@@ -10,7 +10,7 @@ namespace fiberrt {
 struct Cord;
 
 // Whether the thread blocks all signals of the set, so that they stay pending, and the set is not empty.
-bool can_be_taken(const sigset_t& set);
+bool all_blocked(const sigset_t& set);
 
 // Waits for one of the signals. Returns its number, or -E... *info receives the kernel's record of the signal; info may
 // be null.

@@ -15,36 +15,36 @@ namespace fiberrt {
 
 int64_t Splice::when_broken(int64_t result) const { return result == -EPIPE ? result_when_broken(out.fd) : result; }
 
-int64_t Splice::run(DescriptorUse& use, const struct stat* from) {
+int64_t Splice::run(DescriptorGuard& guard, const struct stat* from) {
     if (from && type_of(*from) == S_IFCHR) {
-        int64_t result = splice_from_terminal(use, op);
+        int64_t result = splice_from_terminal(guard, op);
         if (result != not_a_terminal) return result;
     }
-    bool told_ready = false;
+    bool reported_ready = false;
     int64_t send_pause_ns = first_send_pause_ns;
     for (int64_t pause_ns = first_pause_ns;;) {
-        int64_t result = use.attempt_or_run(op, told_ready);
-        if (told_ready) result = when_broken(result);
+        int64_t result = guard.try_or_run(op, reported_ready);
+        if (reported_ready) result = when_broken(result);
         if (result != -EAGAIN || op.flags & SPLICE_F_NONBLOCK) return result;
-        result = use.check_before_wait(op);
+        result = guard.check_before_wait(op);
         if (result != -EAGAIN) return when_broken(result);
-        told_ready = true;
+        reported_ready = true;
         if (!ready_now(op.fd, POLLIN)) {
-            result = use.wait_until_ready(op.fd, POLLIN, true);
+            result = guard.wait_until_ready(op.fd, POLLIN, true);
         } else if (!ready_now(out.fd, POLLOUT)) {
-            result = wait_for_room(use, out.fd, true, &send_pause_ns);
+            result = wait_for_room(guard, out.fd, true, &send_pause_ns);
         } else {
-            result = ask_again_later(use, &pause_ns);
+            result = ask_again_later(guard, &pause_ns);
         }
-        if (result < 0) return when_broken(use.look_once_more(op, result));
+        if (result < 0) return when_broken(guard.try_once_more(op, result));
     }
 }
 
 int64_t splice_between(Cord& cord, int fd_in, int64_t* offset_in, int fd_out, int64_t* offset_out, size_t count,
                        unsigned flags) {
-    DescriptorUse use(cord, fd_in);
-    DescriptorUse use_out(use, fd_out);
-    if (int error = use.check()) return error;
+    DescriptorGuard guard(cord, fd_in);
+    DescriptorGuard guard_out(guard, fd_out);
+    if (int error = guard.check()) return error;
     if (count == 0) return 0;
     struct stat from = status_of(fd_in);
     struct stat to = status_of(fd_out);
@@ -55,11 +55,11 @@ int64_t splice_between(Cord& cord, int fd_in, int64_t* offset_in, int fd_out, in
     // At most one of the two has a position, as the other is a pipe.
     bool at_in = !offset_in && counts_position(from);
     bool at_out = !offset_out && counts_position(to);
-    PositionTurn turn(use, at_in ? fd_in : fd_out, at_in ? from : to);
+    PositionLock lock(guard, at_in ? fd_in : fd_out, at_in ? from : to);
     if (at_in != at_out) {
-        if (int error = turn.take()) return error;
+        if (int error = lock.lock()) return error;
     }
-    int64_t result = splice.run(use, &from);
+    int64_t result = splice.run(guard, &from);
     if (result > 0 && offset_in) *offset_in += result;
     if (result > 0 && offset_out) *offset_out += result;
     return result;

@@ -2,7 +2,7 @@
 // fiber_splice, and the splices of fiber_copy: move data between a pipe and another descriptor.
 #pragma once
 
-#include "io/descriptor_use.h"
+#include "io/descriptor_guard.h"
 
 #include <stddef.h>
 #include <stdint.h>
@@ -28,7 +28,7 @@ struct Splice {
 
     // Runs the splice until it is not refused with -EAGAIN, waiting for the end that is not ready. from: the status of
     // the input, which is checked for a terminal; null: the input is no terminal.
-    int64_t run(DescriptorUse& use, const struct stat* from = nullptr);
+    int64_t run(DescriptorGuard& guard, const struct stat* from = nullptr);
 
 private:
     int64_t when_broken(int64_t result) const;

@@ -3,7 +3,7 @@
 // VMIN is not 1, this file measures the time between bytes and asks only for bytes that are available.
 #include "io/terminal_read.h"
 
-#include "io/parts.h"
+#include "io/iovecs.h"
 #include "io/ready.h"
 #include "io/terminal.h"
 
@@ -48,22 +48,22 @@ private:
 // A read of a terminal in a mode with VMIN or VTIME, or a splice from a terminal.
 class TerminalRead {
 public:
-    TerminalRead(DescriptorUse& use, const Op& op, const TerminalMode& mode)
-        : use_(use), op_(op), mode_(mode), wanted_(Parts(op).bytes()), least_(mode.lines ? 1 : mode.least),
+    TerminalRead(DescriptorGuard& guard, const Op& op, const TerminalMode& mode)
+        : guard_(guard), op_(op), mode_(mode), wanted_(Iovecs(op).bytes()), least_(mode.lines ? 1 : mode.least),
           time_ns_(mode.lines ? 0 : mode.time_ns) {}
 
     int64_t run() {
-        if (least_ == 0) until_ = time_ns_ ? use_.deadline_in(time_ns_) : 0;
-        for (bool told_ready = false;; told_ready = true) {
+        if (least_ == 0) until_ = time_ns_ ? guard_.deadline_in(time_ns_) : 0;
+        for (bool reported_ready = false;; reported_ready = true) {
             size_t there = readable_now(op_.fd, mode_, wanted_ - done_, done_);
             if (there && has_room()) {
                 Part part(op_, done_, there);
-                int64_t got = use_.run_by_calls_alone(part.op, told_ready);
+                int64_t got = guard_.run_by_calls_alone(part.op, reported_ready);
                 if (got == 0 || (got < 0 && got != -EAGAIN)) return ended(got);
                 if (got > 0 && take(size_t(got))) return int64_t(done_);
                 if (got > 0) continue;
             }
-            if (!there && until_ == 0) return use_.has_attempted(op_, 0);
+            if (!there && until_ == 0) return guard_.has_tried(op_, 0);
             if (op_.code == OpCode::splice && op_.flags & SPLICE_F_NONBLOCK) return ended(-EAGAIN);
             if (int64_t result = wait(there)) return result == timed_out ? int64_t(done_) : ended(result);
             terminal_mode(op_.fd, &mode_); // another process may have changed it
@@ -77,7 +77,7 @@ private:
     bool take(size_t got) {
         done_ += got;
         pause_ns_ = first_pause_ns;
-        if (least_ && time_ns_) until_ = use_.deadline_in(time_ns_);
+        if (least_ && time_ns_) until_ = guard_.deadline_in(time_ns_);
         // The kernel's own read would also return bytes that have come meanwhile; a readv may have read only a part.
         return done_ == wanted_ || (done_ >= least_ && !(op_.code == OpCode::readv && readable_now(op_.fd, 1)));
     }
@@ -89,11 +89,11 @@ private:
         size_t there = early && has_room() ? readable_now(op_.fd, mode_, wanted_ - done_, done_) : 0;
         if (there) {
             Part part(op_, done_, there);
-            int64_t got = use_.look_once_more(part.op, result);
+            int64_t got = guard_.try_once_more(part.op, result);
             if (got > 0) return int64_t(done_ += size_t(got));
         }
         if (!done_) return result;
-        use_.not_ended_by(int(result));
+        guard_.not_ended_by(int(result));
         return int64_t(done_);
     }
 
@@ -106,20 +106,20 @@ private:
         bool asleep = !ready_now(op_.fd, POLLIN); // the kernel reports the change
         int64_t result;
         if (there && !has_room()) { // coverage: rare
-            result = use_.wait_until_ready(static_cast<const OutEnd*>(op_.address)->fd, POLLOUT, true);
+            result = guard_.wait_until_ready(static_cast<const OutEnd*>(op_.address)->fd, POLLOUT, true);
         } else if (asleep && (time_ns_ || (!done_ && least_ <= wanted_))) {
-            result = use_.wait_until_ready(op_.fd, POLLIN, true, until_);
+            result = guard_.wait_until_ready(op_.fd, POLLIN, true, until_);
         } else { // poll(2) may wait for more bytes than are needed
-            if (use_.deadline_in(0) >= until_) return timed_out;
-            result = ask_again_later(use_, &pause_ns_);
+            if (guard_.deadline_in(0) >= until_) return timed_out;
+            result = ask_again_later(guard_, &pause_ns_);
         }
         if (result >= 0) return 0;
         if (result != -ETIMEDOUT || until_ == INT64_MAX) return result;
-        int error = use_.check(); // the caller's own deadline has passed, or is later
+        int error = guard_.check(); // the caller's own deadline has passed, or is later
         return error ? error : timed_out;
     }
 
-    DescriptorUse& use_;
+    DescriptorGuard& guard_;
     const Op& op_;
     TerminalMode mode_;
     const size_t wanted_;
@@ -131,21 +131,21 @@ private:
 };
 
 // Performs a read that job control allows.
-int64_t read_terminal(DescriptorUse& use, Op& op, const TerminalMode& mode) {
+int64_t read_terminal(DescriptorGuard& guard, Op& op, const TerminalMode& mode) {
     bool by_timers = !mode.lines && mode.least != 1;
-    if (by_timers || op.code == OpCode::splice) return TerminalRead(use, op, mode).run();
-    return run_until_ready(use, op, POLLIN);
+    if (by_timers || op.code == OpCode::splice) return TerminalRead(guard, op, mode).run();
+    return run_until_ready(guard, op, POLLIN);
 }
 
 } // namespace
 
-int64_t read_as_foreground(DescriptorUse& use, Op& op, const TerminalMode& mode) {
+int64_t read_as_foreground(DescriptorGuard& guard, Op& op, const TerminalMode& mode) {
     op.may_block = true;
-    if (int error = use.check()) return error;
+    if (int error = guard.check()) return error;
     int allowed = terminal_check_read(op.fd);
     if (allowed < 0) return allowed;
     for (;;) {
-        int64_t result = read_terminal(use, op, mode);
+        int64_t result = read_terminal(guard, op, mode);
         if (result != -EIO || terminal_hung_up(op.fd)) return result;
         // The process may have been in the background while this waited, and may be still. The kernel checks that once,
         // at the start of a read, and here the read started only when there were bytes.
@@ -155,9 +155,9 @@ int64_t read_as_foreground(DescriptorUse& use, Op& op, const TerminalMode& mode)
     }
 }
 
-int64_t splice_from_terminal(DescriptorUse& use, Op& op) {
+int64_t splice_from_terminal(DescriptorGuard& guard, Op& op) {
     TerminalMode mode;
-    return !simulated() && terminal_mode(op.fd, &mode) ? read_as_foreground(use, op, mode) : not_a_terminal;
+    return !simulated() && terminal_mode(op.fd, &mode) ? read_as_foreground(guard, op, mode) : not_a_terminal;
 }
 
 } // namespace fiberrt

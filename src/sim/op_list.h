@@ -25,7 +25,7 @@ struct OpList {
         }
         ops[count++] = op;
     }
-    Op* take(uint32_t index) {
+    Op* remove(uint32_t index) {
         Op* op = ops[index];
         memmove(ops + index, ops + index + 1, (--count - index) * sizeof *ops);
         return op;

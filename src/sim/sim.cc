@@ -21,8 +21,8 @@ extern const Environment simulation_environment;
 namespace {
 
 pthread_t the_thread;
-Relaxed<bool> senseless; // the environment variables make no sense
-Relaxed<bool> looked;    // the variables have been read
+Relaxed<bool> misconfigured; // the environment variables make no sense
+Relaxed<bool> looked;        // the variables have been read
 
 bool setting(const char* name, uint64_t most, uint64_t* value) {
     const char* text = secure_getenv(name);
@@ -40,9 +40,9 @@ bool set_up() {
         return false;
     }
     simulation.faults = int(faults);
-    simulation.oracle.seed(seed);
+    simulation.choices.seed(seed);
     const char* list = secure_getenv("FIBERRT_SIM_REPLAY");
-    if (list && !simulation.oracle.replay(list)) {
+    if (list && !simulation.choices.replay(list)) {
         fprintf(stderr, "fiberrt: FIBERRT_SIM_REPLAY holds no list of choices, \"position:choice,...\" or \"@file\"\n");
         return false;
     }
@@ -59,22 +59,22 @@ void look_at_environment() {
     const char* name = secure_getenv("FIBERRT_BACKEND");
     if (!name || strcmp(name, "sim") != 0) return;
     the_thread = pthread_self();
-    senseless = !set_up();
+    misconfigured = !set_up();
     environment = &simulation_environment;
 }
 
 } // namespace
 
 uint32_t Simulation::pick(uint32_t n, Site site) {
-    uint32_t choice = oracle.pick(n, site);
-    if (n > 1 && trace.wanted()) trace.line(now, "pick %u/%u %s", choice, n, oracle.name_of(site));
+    uint32_t choice = choices.pick(n, site);
+    if (n > 1 && trace.wanted()) trace.line(now, "pick %u/%u %s", choice, n, choices.name_of(site));
     return choice;
 }
 
 bool Simulation::fault(int level, uint32_t one_in, Site site) {
     if (faults < level) return false;
-    uint32_t choice = oracle.pick(2, site, one_in);
-    if (trace.wanted()) trace.line(now, "pick %u/2 %s", choice, oracle.name_of(site));
+    uint32_t choice = choices.pick(2, site, one_in);
+    if (trace.wanted()) trace.line(now, "pick %u/2 %s", choice, choices.name_of(site));
     return choice;
 }
 
@@ -96,7 +96,7 @@ FIBERRT_INITIALIZER(When::first_cord, simulation_begin);
 
 }
 
-bool simulation_possible() { return !looked || (simulated() && !senseless); }
+bool simulation_possible() { return !looked || (simulated() && !misconfigured); }
 
 int64_t simulation_look_at_clock() {
     simulation.now += Simulation::look_ns;
@@ -116,7 +116,7 @@ bool slice_over() { return simulation.pick(2, Site::time_slice) == 0; }
 
 int64_t now() { return simulation.now; }
 
-bool admits() { return !senseless && pthread_equal(the_thread, pthread_self()); }
+bool admits() { return !misconfigured && pthread_equal(the_thread, pthread_self()); }
 
 int open(Cord& cord) { return Io::open(cord); }
 

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// The simulation: a backend and a clock that make a run of a program repeatable. The oracle (oracle.h) decides
-// everything that time and the kernel would otherwise decide. docs/simulation.md explains it to users.
+// The simulation: a backend and a clock that make a run of a program repeatable. The choice source (choice_source.h)
+// decides everything that time and the kernel would otherwise decide. docs/simulation.md explains it to users.
 //
 // Environment variables turn it on. The first call of a process that needs a cord reads them, once:
 //   FIBERRT_BACKEND=sim      simulates the process
 //   FIBERRT_SEED=n           the seed of the choices; 0 if not given
-//   FIBERRT_SIM_REPLAY=list  the choices themselves (oracle.h) instead of a seed
+//   FIBERRT_SIM_REPLAY=list  the choices themselves (choice_source.h) instead of a seed
 //   FIBERRT_SIM_FAULTS=n     0 (if not given): only the order of events is chosen;
 //                            1: also faults that POSIX allows at any time: short transfers, EAGAIN instead of a wait,
 //                               signals that end operations, a full submission queue, completions that are reported
@@ -34,7 +34,7 @@
 #include "core/environment.h"
 #include "core/backend.h"
 #include "io/op.h"
-#include "sim/oracle.h"
+#include "sim/choice_source.h"
 
 #include <stdint.h>
 
@@ -44,7 +44,7 @@ struct Simulation {
     static constexpr int64_t work_ns = 1'000;
     static constexpr int64_t look_ns = 1'000;
 
-    Oracle oracle;
+    ChoiceSource choices;
     Trace trace;
     int64_t now = 1'000'000'000'000;
     int faults = 0;
@@ -95,7 +95,7 @@ void each_other_cord(void (*call)(const Cord& cord));
 
 // ---- sim_files.cc: the files that operations may use
 
-enum class Medium : uint8_t {
+enum class DescriptorKind : uint8_t {
     foreign, // other processes may use it, or it depends on real time: refused in a simulation
     none,    // no descriptor, or a number that is not open: the operation reports that
     regular, // a file or directory
@@ -106,7 +106,7 @@ enum class Medium : uint8_t {
     event,    // an eventfd
     unseen,   // not known yet
 };
-Medium medium_of(int fd);
+DescriptorKind kind_of_descriptor(int fd);
 bool may_open(const char* path);
 bool may_open(const struct stat& file);
 bool may_connect(const void* address,

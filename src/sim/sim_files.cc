@@ -49,7 +49,7 @@ struct Known {
     ino_t inode;
     dev_t device;
     mode_t type;
-    Medium medium;
+    DescriptorKind kind;
 };
 constexpr unsigned known_places = 1024;
 Known known[known_places]; // by inode; a later file takes the place of an earlier one
@@ -89,7 +89,7 @@ in_port_t loopback_port(const Address& address) {
 }
 
 // Whether no process on this machine uses a port, so that only this process could receive there.
-bool nobody_has(const Address& address, int type) {
+bool port_is_free(const Address& address, int type) {
     int fd = socket(address.any.sa_family, type | SOCK_CLOEXEC, 0);
     if (fd < 0) return false;
     bool free = bind(fd, &address.any, address.any.sa_family == AF_INET ? sizeof address.in : sizeof address.in6) == 0;
@@ -130,71 +130,71 @@ bool peer_is_here(int fd, int type, const Address& peer, socklen_t peer_length) 
         ucred credentials;
         socklen_t length = sizeof credentials;
         if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &credentials, &length) < 0) return false;
-        bool told = credentials.pid != 0;
-        return told ? credentials.pid == getpid()
-                    : peer_length > sizeof(sa_family_t) && have_name(fd, peer, peer_length);
+        bool has_pid = credentials.pid != 0;
+        return has_pid ? credentials.pid == getpid()
+                       : peer_length > sizeof(sa_family_t) && have_name(fd, peer, peer_length);
     }
     in_port_t port = loopback_port(peer);
     if (!port) return false;
-    return have_port(fd, port) || (type == SOCK_STREAM ? half_closed(fd) : nobody_has(peer, type));
+    return have_port(fd, port) || (type == SOCK_STREAM ? half_closed(fd) : port_is_free(peer, type));
 }
 
-Medium socket_medium(int fd, bool* lasts) {
+DescriptorKind kind_of_socket(int fd, bool* lasts) {
     int type = 0;
     socklen_t length = sizeof type;
-    if (getsockopt(fd, SOL_SOCKET, SO_TYPE, &type, &length) < 0) return Medium::foreign;
+    if (getsockopt(fd, SOL_SOCKET, SO_TYPE, &type, &length) < 0) return DescriptorKind::foreign;
     Address address;
     length = sizeof address;
-    if (getsockname(fd, &address.any, &length) < 0) return Medium::foreign;
+    if (getsockname(fd, &address.any, &length) < 0) return DescriptorKind::foreign;
     sa_family_t family = address.any.sa_family;
-    if (family != AF_UNIX && family != AF_INET && family != AF_INET6) return Medium::foreign;
+    if (family != AF_UNIX && family != AF_INET && family != AF_INET6) return DescriptorKind::foreign;
     length = sizeof address;
     bool connected = getpeername(fd, &address.any, &length) == 0;
-    if (connected && !peer_is_here(fd, type, address, length)) return Medium::foreign;
+    if (connected && !peer_is_here(fd, type, address, length)) return DescriptorKind::foreign;
     *lasts = connected && type == SOCK_STREAM; // other sockets may be connected again
-    return connected && type == SOCK_STREAM ? Medium::stream : Medium::datagram;
+    return connected && type == SOCK_STREAM ? DescriptorKind::stream : DescriptorKind::datagram;
 }
 
-Medium device_medium(const struct stat& file) {
+DescriptorKind kind_of_device(const struct stat& file) {
     unsigned number = minor(file.st_rdev);
     bool known = major(file.st_rdev) == 1 && (number == 3 || number == 5 || number == 7);
-    return known ? Medium::null : Medium::foreign;
+    return known ? DescriptorKind::null : DescriptorKind::foreign;
 }
 
-Medium nameless_medium(int fd) {
+DescriptorKind kind_of_nameless(int fd) {
     char link[32];
     char name[32];
     snprintf(link, sizeof link, "/proc/self/fd/%d", fd);
     ssize_t length = readlink(link, name, sizeof name - 1);
     name[length < 0 ? 0 : length] = '\0';
-    return strcmp(name, "anon_inode:[eventfd]") == 0 ? Medium::event : Medium::foreign;
+    return strcmp(name, "anon_inode:[eventfd]") == 0 ? DescriptorKind::event : DescriptorKind::foreign;
 }
 
 } // namespace
 
-Medium medium_of(int fd) {
+DescriptorKind kind_of_descriptor(int fd) {
     struct stat file;
-    if (fd < 0 || fstat(fd, &file) < 0) return Medium::none;
+    if (fd < 0 || fstat(fd, &file) < 0) return DescriptorKind::none;
     mode_t type = file.st_mode & S_IFMT;
     Known& place = place_of(file);
     bool same = place.inode == file.st_ino && place.device == file.st_dev && place.type == type;
-    if (same && place.medium != Medium::foreign) return place.medium;
-    Medium medium = Medium::foreign;
+    if (same && place.kind != DescriptorKind::foreign) return place.kind;
+    DescriptorKind kind = DescriptorKind::foreign;
     bool lasts = false;
     switch (type) {
     case S_IFREG:
-    case S_IFDIR: return Medium::regular;
-    case S_IFCHR: return device_medium(file);
+    case S_IFDIR: return DescriptorKind::regular;
+    case S_IFCHR: return kind_of_device(file);
     case S_IFIFO:
         lasts = has_both_ends(fd, file);
-        if (lasts) medium = Medium::pipe;
+        if (lasts) kind = DescriptorKind::pipe;
         break;
-    case S_IFSOCK: medium = socket_medium(fd, &lasts); break;
-    case 0: return nameless_medium(fd);
+    case S_IFSOCK: kind = kind_of_socket(fd, &lasts); break;
+    case 0: return kind_of_nameless(fd);
     default: break;
     }
-    if (lasts) place = {file.st_ino, file.st_dev, type, medium};
-    return medium;
+    if (lasts) place = {file.st_ino, file.st_dev, type, kind};
+    return kind;
 }
 
 bool may_open(const char* path) {
@@ -203,7 +203,7 @@ bool may_open(const char* path) {
 }
 
 bool may_open(const struct stat& file) {
-    if (S_ISCHR(file.st_mode)) return device_medium(file) != Medium::foreign;
+    if (S_ISCHR(file.st_mode)) return kind_of_device(file) != DescriptorKind::foreign;
     return S_ISREG(file.st_mode) || S_ISDIR(file.st_mode);
 }
 

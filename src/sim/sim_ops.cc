@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// The simulated backend: performs operations by plain system calls, in an order and at times that the oracle picks
-// (sim.h).
+// The simulated backend: performs operations by plain system calls, in an order and at times that the choice source
+// picks (sim.h).
 //
 // An operation is in one of three lists: no_room (the submission queue was full), given, and done (but not yet
 // reported). It changes lists at polls only, so fibers that run between two polls may cancel it.
@@ -10,9 +10,9 @@
 #include "base/planted.h"
 #include "base/readable.h"
 #include "core/cord.h"
-#include "io/attempt.h"
 #include "io/io.h"
 #include "io/sockets.h"
+#include "io/try_op.h"
 #include "sim/op_list.h"
 
 #include <errno.h>
@@ -37,7 +37,7 @@ namespace {
 // place.
 struct Seen {
     int fd;
-    Medium medium;
+    DescriptorKind kind;
     uint64_t look;
 };
 
@@ -45,7 +45,7 @@ struct SimCord {
     OpList no_room;
     OpList given;
     OpList done;
-    OpList candidates; // those of `given` among which the oracle picks
+    OpList candidates; // those of `given` among which the choice source picks
     pollfd* looks;
     uint32_t looks_room;
     Seen seen[32];      // by descriptor; a later one takes the place of an earlier one
@@ -81,37 +81,37 @@ bool does_not_wait(const Op& op) {
     return is_connect(op) || (message && op.flags & MSG_DONTWAIT) || splice;
 }
 
-Medium medium_seen(const Op& op) { return Medium(op.medium); }
-Medium medium_of_out(const Op& op) { return medium_of(static_cast<const OutEnd*>(op.address)->fd); }
+DescriptorKind kind_seen(const Op& op) { return DescriptorKind(op.descriptor_kind); }
+DescriptorKind kind_of_out(const Op& op) { return kind_of_descriptor(static_cast<const OutEnd*>(op.address)->fd); }
 
 bool is_allowed(const Op& op) {
-    Medium medium = medium_seen(op);
+    DescriptorKind kind = kind_seen(op);
     switch (op.code) {
     case OpCode::open: return may_open(static_cast<const char*>(op.address));
     case OpCode::connect:
-        return medium == Medium::none || (medium != Medium::foreign && may_connect(op.address, op.offset));
+        return kind == DescriptorKind::none || (kind != DescriptorKind::foreign && may_connect(op.address, op.offset));
     case OpCode::sendmsg: {
         const auto* header = static_cast<const msghdr*>(op.address);
-        if (medium == Medium::none || check_readable(header, sizeof *header)) return true; // the call will fail
+        if (kind == DescriptorKind::none || check_readable(header, sizeof *header)) return true; // the call will fail
         if (header->msg_name && !may_connect(header->msg_name, header->msg_namelen)) return false;
-        return medium != Medium::foreign;
+        return kind != DescriptorKind::foreign;
     }
     case OpCode::open2: {
         struct stat file;
         return path_status(op, &file) < 0 || may_open(file);
     }
     case OpCode::splice:
-    case OpCode::copy_range: return medium != Medium::foreign && medium_of_out(op) != Medium::foreign;
-    default: return !is_on_descriptor(op.code) || medium != Medium::foreign;
+    case OpCode::copy_range: return kind != DescriptorKind::foreign && kind_of_out(op) != DescriptorKind::foreign;
+    default: return !is_on_descriptor(op.code) || kind != DescriptorKind::foreign;
     }
 }
 
 // ---- Doing one operation --------------------------------------------------------------------------------------------
 
 // Perhaps shortens an operation that asks for more than one byte or entry.
-void cut(Op& op, Medium medium) {
-    bool may = medium == Medium::stream && !by_address(op) && !(op.flags & MSG_WAITALL);
-    if (medium == Medium::pipe) may = !writes(op) || (op.code == OpCode::write && op.length > PIPE_BUF);
+void cut(Op& op, DescriptorKind kind) {
+    bool may = kind == DescriptorKind::stream && !by_address(op) && !(op.flags & MSG_WAITALL);
+    if (kind == DescriptorKind::pipe) may = !writes(op) || (op.code == OpCode::write && op.length > PIPE_BUF);
     // An operation on buffers keeps those up to the first that is not empty, as no bytes at all would mean the end of a
     // file.
     uint32_t least = 1;
@@ -126,22 +126,22 @@ void cut(Op& op, Medium medium) {
 }
 
 // Returns a fault as the operation's result; not_yet: no fault.
-int64_t fault_of(const Op& op, Medium medium) {
+int64_t fault_of(const Op& op, DescriptorKind kind) {
     bool waits = is_transfer(op) || op.code == OpCode::accept || moves(op);
     if (!waits) return not_yet;
-    bool may_wait = medium != Medium::regular && medium != Medium::null;
+    bool may_wait = kind != DescriptorKind::regular && kind != DescriptorKind::null;
     if (may_wait && simulation.fault(1, 16, Site::again)) return -EAGAIN;
     if (simulation.fault(1, 16, Site::signal)) return -EINTR;
-    if (medium == Medium::stream && simulation.fault(2, 32, Site::reset)) {
+    if (kind == DescriptorKind::stream && simulation.fault(2, 32, Site::reset)) {
         shutdown(op.fd, SHUT_RDWR);
         return -ECONNRESET;
     }
-    bool fills = moves(op) ? medium_of_out(op) == Medium::regular : medium == Medium::regular && writes(op);
+    bool fills = moves(op) ? kind_of_out(op) == DescriptorKind::regular : kind == DescriptorKind::regular && writes(op);
     if (fills && simulation.fault(2, 32, Site::no_space)) return -ENOSPC;
     return not_yet;
 }
 
-// Transfers on a pipe, without the checks of descriptors that attempt() makes. -EOPNOTSUPP: the kernel does not support
+// Transfers on a pipe, without the checks of descriptors that try_op() makes. -EOPNOTSUPP: the kernel does not support
 // RWF_NOWAIT.
 int64_t transfer_pipe(const Op& op) {
     iovec whole = {op.address, op.length};
@@ -153,21 +153,22 @@ int64_t transfer_pipe(const Op& op) {
 // Whether a poll for room to send must report a shutdown. poll(2) does not report it on a full unix socket; on a
 // stream, a send of no bytes does.
 bool refuses_sends(const Op& op) {
-    bool asks = op.code == OpCode::poll && op.hint && op.flags & POLLOUT && medium_seen(op) == Medium::stream;
+    bool asks = op.code == OpCode::poll && op.hint && op.flags & POLLOUT && kind_seen(op) == DescriptorKind::stream;
     if (!asks || socket_option(op.fd, SO_DOMAIN) != AF_UNIX) return false;
     return ::send(op.fd, "", 0, MSG_DONTWAIT | MSG_NOSIGNAL) < 0 && errno == EPIPE;
 }
 
-int64_t do_plainly(const Op& op) {
-    Medium medium = medium_seen(op);
+int64_t do_unchanged(const Op& op) {
+    DescriptorKind kind = kind_seen(op);
     if (op.code == OpCode::moment) return 0;
-    if (op.code == OpCode::fsync && medium == Medium::regular) return 0;
+    if (op.code == OpCode::fsync && kind == DescriptorKind::regular) return 0;
     int64_t result = -EOPNOTSUPP;
-    if (medium == Medium::pipe && (op.code == OpCode::read || op.code == OpCode::write)) result = transfer_pipe(op);
-    if (result == -EOPNOTSUPP) result = attempt(op);
+    if (kind == DescriptorKind::pipe && (op.code == OpCode::read || op.code == OpCode::write))
+        result = transfer_pipe(op);
+    if (result == -EOPNOTSUPP) result = try_op(op);
     if (result == -EAGAIN && refuses_sends(op)) return POLLOUT;
     if (result != op_blocking) return result;
-    return op.code == OpCode::close ? (close(int(op.offset)) < 0 ? -errno : 0) : plain_call(op);
+    return op.code == OpCode::close ? (close(int(op.offset)) < 0 ? -errno : 0) : blocking_fallback(op);
 }
 
 // Performs an operation. Returns its result, or not_yet.
@@ -177,12 +178,12 @@ int64_t do_one(Op& op) {
     int64_t result = not_yet;
     Op as_done = op;
     if (simulation.faults && !op.being_cancelled) {
-        Medium medium = medium_seen(op);
-        result = fault_of(op, medium);
-        if (result == not_yet && (is_transfer(op) || moves(op))) cut(as_done, medium);
+        DescriptorKind kind = kind_seen(op);
+        result = fault_of(op, kind);
+        if (result == not_yet && (is_transfer(op) || moves(op))) cut(as_done, kind);
     }
     if (result == not_yet) {
-        result = do_plainly(as_done);
+        result = do_unchanged(as_done);
         if (result == -EAGAIN && !does_not_wait(op)) {
             result = result_if_shut_down(as_done);
             if (result == -EAGAIN) result = not_yet;
@@ -241,10 +242,10 @@ void move_to_done(SimCord& sim, Op* op, int64_t result) {
     trace_op(*op, text);
 }
 
-Medium medium_now(SimCord& sim, int fd) {
+DescriptorKind kind_now(SimCord& sim, int fd) {
     Seen& seen = sim.seen[unsigned(fd) % (sizeof sim.seen / sizeof *sim.seen)];
-    if (seen.look != sim.looked_at || seen.fd != fd) seen = {fd, medium_of(fd), sim.looked_at};
-    return seen.medium;
+    if (seen.look != sim.looked_at || seen.fd != fd) seen = {fd, kind_of_descriptor(fd), sim.looked_at};
+    return seen.kind;
 }
 
 // Checks the operations given since the last call, and ends those that a simulation refuses.
@@ -253,9 +254,9 @@ void refuse_some(SimCord& sim) {
     sim.looked_at++;
     for (uint32_t i = sim.given.count; i-- > 0;) {
         Op* op = sim.given.ops[i];
-        if (medium_seen(*op) != Medium::unseen) break; // the earlier ones have been checked
-        op->medium = uint8_t(is_on_descriptor(op->code) ? medium_now(sim, op->fd) : Medium::none);
-        if (!is_allowed(*op)) move_to_done(sim, sim.given.take(i), -ENOTSUP);
+        if (kind_seen(*op) != DescriptorKind::unseen) break; // the earlier ones have been checked
+        op->descriptor_kind = uint8_t(is_on_descriptor(op->code) ? kind_now(sim, op->fd) : DescriptorKind::none);
+        if (!is_allowed(*op)) move_to_done(sim, sim.given.remove(i), -ENOTSUP);
     }
 }
 
@@ -269,17 +270,17 @@ void do_some(SimCord& sim, bool at_least_one) {
     uint32_t wanted = count - simulation.pick(at_least_one ? count : count + 1, Site::how_many);
     bool any = false;
     for (uint32_t tried = 0; sim.candidates.count && (tried < wanted || (at_least_one && !any)); tried++) {
-        Op* op = sim.candidates.take(simulation.pick(sim.candidates.count, Site::which));
+        Op* op = sim.candidates.remove(simulation.pick(sim.candidates.count, Site::which));
         int64_t result = do_one(*op);
         if (result == not_yet) continue;
-        sim.given.take(sim.given.find(op));
+        sim.given.remove(sim.given.find(op));
         move_to_done(sim, op, result);
         any = true;
     }
 }
 
 // Reports the end of an operation. If the operation succeeded, its waiter must get that result.
-void tell(Op* op) {
+void report(Op* op) {
     int32_t result = op->kernel_result;
     bool stands = result >= 0;
     trace_op(*op, "told");
@@ -288,17 +289,17 @@ void tell(Op* op) {
 }
 
 // Reports some of the operations that are done. Returns whether it reported any.
-bool tell_some(SimCord& sim, bool at_least_one) {
+bool report_some(SimCord& sim, bool at_least_one) {
     uint32_t count = sim.done.count;
     if (!count) return false;
     uint32_t later = simulation.pick(at_least_one ? count : count + 1, Site::report_later);
-    for (uint32_t i = later; i < count; i++) tell(sim.done.take(0));
+    for (uint32_t i = later; i < count; i++) report(sim.done.remove(0));
     return later < count;
 }
 
 void make_room(SimCord& sim) {
     while (sim.no_room.count) {
-        Op* op = sim.no_room.take(0);
+        Op* op = sim.no_room.remove(0);
         op->waiting_for_room = false;
         sim.given.push(op);
     }
@@ -344,7 +345,7 @@ void sim_give(void* state, Op* op) {
     op->waiting_for_room = false;
     op->being_cancelled = false;
     op->number = simulation.ops++;
-    op->medium = uint8_t(Medium::unseen);
+    op->descriptor_kind = uint8_t(DescriptorKind::unseen);
     if (simulation.trace.wanted()) {
         char text[32];
         snprintf(text, sizeof text, "given by fiber %u", this_cord->sched.current->index);
@@ -365,7 +366,7 @@ void sim_cancel(void* state, Op* op) {
     if (!op->waiting_for_room) return;
     // coverage: rare
     op->waiting_for_room = false;
-    sim.given.push(sim.no_room.take(sim.no_room.find(op)));
+    sim.given.push(sim.no_room.remove(sim.no_room.find(op)));
 }
 
 bool sim_poll(void* state, int64_t deadline, bool) {
@@ -377,12 +378,12 @@ bool sim_poll(void* state, int64_t deadline, bool) {
     if (sleeps && simulation.fault(1, 16, Site::doorbell)) return true;
     make_room(sim);
     if (sleeps && sleep_among_others(deadline)) {
-        tell_some(sim, true);
+        report_some(sim, true);
         return true;
     }
     if (!sleeps || !sim.done.count) do_some(sim, sleeps);
     if (!sleeps && sim.done.count && simulation.fault(1, 8, Site::overflow)) return true;
-    if (tell_some(sim, sleeps)) return true;
+    if (report_some(sim, sleeps)) return true;
     if (!sleeps) {
         simulation.now += Simulation::work_ns;
     } else {

@@ -16,7 +16,7 @@ namespace {
 bool& is_counted(Waiter* waiter) { return *static_cast<bool*>(waiter->item); }
 
 // A wait has ended early: subtracts the waiter from this round, unless a complete round has counted it.
-void barrier_left(Waiters& list, Completions&) { // coverage: race
+void barrier_waiter_removed(Waiters& list, Completions&) { // coverage: race
     auto& barrier = static_cast<Barrier&>(list);
     if (!barrier.counted) {
         barrier.arrived--;
@@ -28,12 +28,12 @@ void barrier_left(Waiters& list, Completions&) { // coverage: race
     }
 }
 
-constexpr WaiterKind barrier_waiter = {"at a barrier", barrier_left, nullptr};
+constexpr WaiterKind barrier_waiter = {"at a barrier", barrier_waiter_removed, nullptr};
 
 // Completes a round, because its last caller has arrived. The list is locked.
 void complete_round(Barrier& barrier, Completions& done) {
     for (Waiter* waiter = barrier.any(); waiter; waiter = barrier.following(waiter)) is_counted(waiter) = true;
-    done.take_all(barrier, 0);
+    done.claim_all(barrier, 0);
     barrier.arrived = barrier.counted = 0;
     for (Waiter* waiter = barrier.any(); waiter; waiter = barrier.following(waiter)) barrier.counted++;
 }
@@ -45,7 +45,7 @@ int barrier_wait(Barrier& barrier, Caller caller, int64_t timeout_ns) {
     bool last;
     {
         Completions done; // after the lock
-        barrier.enter();
+        barrier.lock_list();
         if (barrier.empty())
             barrier.arrived = barrier.counted = 0; // after a fork: the callers that had arrived wait in the parent
         last = barrier.arrived + 1 == barrier.count;
@@ -60,7 +60,7 @@ int barrier_wait(Barrier& barrier, Caller caller, int64_t timeout_ns) {
             if (result == -EINTR) interrupt_given_back(*caller.cord, caller.fiber);
             return 0; // a cancel or the deadline of a scope ends the next call instead
         }
-        barrier.leave();
+        barrier.unlock_list();
     }
     if (!last) return barrier.count ? -ETIMEDOUT : -EINVAL;
     if (caller.charge_makes_poll_due()) [[unlikely]]

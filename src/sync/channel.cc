@@ -31,9 +31,9 @@ constinit FreeSlots<Channel> free_channels;
 
 // Locks a channel and checks that the record still belongs to this handle; another channel may get it at any time
 // before.
-class Use : public Changing {
+class LockedChannel : public LockedList {
 public:
-    Use(Channel& channel, uint64_t id) : Changing(channel), error(channel.is(id) ? 0 : -ESRCH) {}
+    LockedChannel(Channel& channel, uint64_t id) : LockedList(channel), error(channel.is(id) ? 0 : -ESRCH) {}
     const int error;
 };
 
@@ -49,29 +49,29 @@ void Channel::copy(void* to, const void* from) const {
 
 void Channel::append(const void* item) { copy(place(item_count++), item); }
 
-// Takes the first waiter that sends, or receives. foremost: the first waiter that is not decided.
-Waiter* Channel::take_from(Waiter* foremost, bool send) {
+// Takes the first waiter that sends, or receives. foremost: the first waiter that is not claimed.
+Waiter* Channel::claim_from(Waiter* foremost, bool send) {
     Waiter* next;
     for (Waiter* waiter = foremost; waiter; waiter = next) {
         next = following(waiter);
         if (waiter->kind == &kind(send)) {
-            if (take(waiter)) return waiter;
-        } else if (waiter->wait != foremost->wait && !waiter->wait->is_decided()) {
+            if (claim(waiter)) return waiter;
+        } else if (waiter->wait != foremost->wait && !waiter->wait->is_claimed()) {
             return nullptr; // only a select waits as both kinds: so all others are of the other kind, too
         }
     }
     return nullptr;
 }
 
-inline Waiter* Channel::take_first(bool send) {
+inline Waiter* Channel::claim_first(bool send) {
     Waiter* foremost = first();
-    if (!foremost || (foremost->kind == &kind(send) && take(foremost))) return foremost;
-    return take_from(foremost, send);
+    if (!foremost || (foremost->kind == &kind(send) && claim(foremost))) return foremost;
+    return claim_from(foremost, send);
 }
 
 Channel::Tried Channel::try_send(const void* item) {
     if (closed) return {-EPIPE, nullptr};
-    Waiter* receiver = take_first(false);
+    Waiter* receiver = claim_first(false);
     if (receiver) {
         copy(receiver->item, item);
     } else if (item_count < capacity) {
@@ -95,28 +95,28 @@ Channel::Tried Channel::try_receive(void* item) {
         first_item = wrapped(first_item + 1);
         item_count--;
         if (PLANTED(receive_leaves_the_sender)) return {0, nullptr};
-        Waiter* sender = take_first(true);
+        Waiter* sender = claim_first(true);
         if (sender) append(sender->item);
         return {0, sender};
     }
-    Waiter* sender = take_first(true);
+    Waiter* sender = claim_first(true);
     if (!sender) return {closed ? -EPIPE : -EAGAIN, nullptr};
     copy(item, sender->item);
     return {0, sender};
 }
 
 // Gives back the item of a receiver that never runs again: to the next receiver, or as the next item to be received.
-void Channel::give_back(SyncWait& wait) { // coverage: race
-    Waiter& waiter = *wait.winner;
+void Channel::return_item(SyncWait& wait) { // coverage: race
+    Waiter& waiter = *wait.selected;
     Channel* channel;
     if (wait.result || channels.resolve(waiter.number, &channel) < 0) return;
     KeepErrno keep;
     auto* item = static_cast<Returned*>(malloc(sizeof(Returned) + channel_item_most));
-    Use use(*channel, waiter.number);
-    if (Waiter* receiver = use.error ? nullptr : channel->take_first(false)) {
+    LockedChannel locked(*channel, waiter.number);
+    if (Waiter* receiver = locked.error ? nullptr : channel->claim_first(false)) {
         channel->copy(receiver->item, waiter.item);
-        use.add(receiver, 0);
-    } else if (item && !use.error) {
+        locked.add(receiver, 0);
+    } else if (item && !locked.error) {
         channel->copy(item->item, waiter.item);
         item->next = nullptr;
         Returned** end = &channel->returned;
@@ -129,7 +129,7 @@ void Channel::give_back(SyncWait& wait) { // coverage: race
 }
 
 constinit const WaiterKind Channel::sender = {"at a channel", nullptr, nullptr};
-constinit const WaiterKind Channel::receiver = {"at a channel", nullptr, give_back};
+constinit const WaiterKind Channel::receiver = {"at a channel", nullptr, return_item};
 
 int channel_create(size_t item_size, size_t capacity, uint64_t* id) {
     KeepErrno keep;
@@ -145,7 +145,7 @@ int channel_create(size_t item_size, size_t capacity, uint64_t* id) {
         free(ring);
         return error;
     }
-    Changing changing(*channel); // a thread may be looking at it with an old handle
+    LockedList locked(*channel); // a thread may be looking at it with an old handle
     channel->item_size = uint32_t(item_size);
     channel->capacity = capacity;
     channel->first_item = channel->item_count = 0;
@@ -161,8 +161,8 @@ int channel_destroy(uint64_t id) {
     char* ring;
     Returned* returned;
     {
-        Use use(*channel, id);
-        if (use.error) return use.error;
+        LockedChannel locked(*channel, id);
+        if (locked.error) return locked.error;
         if (!channel->empty()) return -EBUSY;
         ring = channel->ring;
         returned = channel->returned;
@@ -187,33 +187,33 @@ int channel_destroy(uint64_t id) {
 int channel_close(uint64_t id) {
     Channel* channel;
     if (int error = channels.resolve(id, &channel)) return error;
-    Use use(*channel, id);
-    if (use.error) return use.error;
+    LockedChannel locked(*channel, id);
+    if (locked.error) return locked.error;
     if (channel->closed) return -EPIPE;
     channel->closed = true;
-    use.take_all(*channel, -EPIPE);
+    locked.claim_all(*channel, -EPIPE);
     return 0;
 }
 
 int64_t channel_count(uint64_t id) {
     Channel* channel;
     if (int error = channels.resolve(id, &channel)) return error;
-    Use use(*channel, id);
-    return use.error ? use.error : int64_t(channel->item_count + channel->returned_count);
+    LockedChannel locked(*channel, id);
+    return locked.error ? locked.error : int64_t(channel->item_count + channel->returned_count);
 }
 
 int64_t channel_capacity(uint64_t id) {
     Channel* channel;
     if (int error = channels.resolve(id, &channel)) return error;
-    Use use(*channel, id);
-    return use.error ? use.error : int64_t(channel->capacity);
+    LockedChannel locked(*channel, id);
+    return locked.error ? locked.error : int64_t(channel->capacity);
 }
 
 int channel_is_closed(uint64_t id) {
     Channel* channel;
     if (int error = channels.resolve(id, &channel)) return error;
-    Use use(*channel, id);
-    return use.error ? use.error : channel->closed;
+    LockedChannel locked(*channel, id);
+    return locked.error ? locked.error : channel->closed;
 }
 
 int channel_transfer(uint64_t id, bool send, void* item, int64_t timeout_ns) {
@@ -221,12 +221,12 @@ int channel_transfer(uint64_t id, bool send, void* item, int64_t timeout_ns) {
     if (int error = channels.resolve(id, &channel)) return error;
     Caller caller = Caller::here();
     if (int error = caller.begin(timeout_ns)) return error;
-    channel->enter();
-    auto [result, met] = channel->try_transfer(id, send, item);
+    channel->lock_list();
+    auto [result, peer] = channel->try_transfer(id, send, item);
     if (result == -EAGAIN && timeout_ns)
         return wait_in(*channel, Channel::kind(send), id, item, caller.cord, caller.deadline(timeout_ns));
-    channel->leave();
-    if (met) shared_wait_complete(met->wait);
+    channel->unlock_list();
+    if (peer) shared_wait_complete(peer->wait);
     if (result == -EAGAIN) return -ETIMEDOUT;
     if (!result && caller.charge_makes_poll_due()) [[unlikely]]
         give_turn(*channel, Channel::kind(send), id, item);
@@ -236,19 +236,19 @@ int channel_transfer(uint64_t id, bool send, void* item, int64_t timeout_ns) {
 int channel_try(uint64_t id, bool send, void* item) {
     Channel* channel;
     if (int error = channels.resolve(id, &channel)) return error;
-    channel->enter();
-    auto [result, met] = channel->try_transfer(id, send, item);
-    channel->leave();
-    if (met) shared_wait_complete(met->wait);
+    channel->lock_list();
+    auto [result, peer] = channel->try_transfer(id, send, item);
+    channel->unlock_list();
+    if (peer) shared_wait_complete(peer->wait);
     return result;
 }
 
-void channels_hold() {
+void channels_lock() {
     pthread_mutex_lock(&free_channels_mutex);
     channels.lock();
 }
 
-void channels_let_go() {
+void channels_unlock() {
     channels.unlock();
     pthread_mutex_unlock(&free_channels_mutex);
 }

@@ -3,7 +3,7 @@
 // sender's memory to the receiver's, while both are in their calls.
 //
 // Senders and receivers wait in one list. A receiver waits only while there are no items, and a sender only while there
-// is no room, if their waits are not decided. So a caller that can continue completes the first waiter of the other
+// is no room, if their waits are not claimed. So a caller that can continue completes the first waiter of the other
 // kind.
 //
 // A channel's record is a slot, like a fiber's: it is never unmapped, so a call with the handle of a destroyed channel
@@ -35,8 +35,8 @@ struct Channel : Waiters {
     bool is(uint64_t id) const { return generation.load(std::memory_order_relaxed) == id_generation(id); }
 
     struct Tried {
-        int result;  // 0, -EPIPE, -ESRCH, -EAGAIN: the caller must wait
-        Waiter* met; // the caller completes this waiter's wait, with 0, after it has unlocked; null: none
+        int result;   // 0, -EPIPE, -ESRCH, -EAGAIN: the caller must wait
+        Waiter* peer; // the caller completes this waiter's wait, with 0, after it has unlocked; null: none
     };
     // Sends or receives an item if it need not wait. Under the lock.
     Tried try_transfer(uint64_t id, bool send, void* item) {
@@ -48,10 +48,10 @@ struct Channel : Waiters {
 private:
     Tried try_send(const void* item);
     Tried try_receive(void* item);
-    static void give_back(SyncWait& wait);
+    static void return_item(SyncWait& wait);
     static const WaiterKind sender, receiver;
-    Waiter* take_first(bool send);
-    Waiter* take_from(Waiter* foremost, bool send);
+    Waiter* claim_first(bool send);
+    Waiter* claim_from(Waiter* foremost, bool send);
     void copy(void* to, const void* from) const;
     uint64_t wrapped(uint64_t place) const { return place < capacity ? place : place - capacity; }
     char* place(uint64_t number) const { return ring + wrapped(first_item + number) * item_size; }
@@ -71,10 +71,10 @@ int64_t channel_capacity(uint64_t id);
 int channel_is_closed(uint64_t id); // 1, 0
 // Sends or receives an item, and waits if it must. 0, -EPIPE, -ESRCH, or why the wait ended early.
 int channel_transfer(uint64_t id, bool send, void* item, int64_t timeout_ns);
-// For fork: between hold and let_go, no thread makes or destroys a channel. The child has all channels with their
+// For fork: between lock and unlock, no thread makes or destroys a channel. The child has all channels with their
 // items.
-void channels_hold();
-void channels_let_go();
+void channels_lock();
+void channels_unlock();
 int channel_try(uint64_t id, bool send, void* item); // as channel_transfer, but -EAGAIN instead of a wait
 
 } // namespace fiberrt

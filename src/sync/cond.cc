@@ -11,11 +11,11 @@ namespace fiberrt {
 namespace {
 
 // Passes a signal on to the next waiter. A broadcast has woken all waiters, so it need not be passed on.
-void signal_unwanted(SyncWait& wait) {
-    if (wait.winner->number) cond_signal(static_cast<Cond&>(*wait.winner->list));
+void return_signal(SyncWait& wait) {
+    if (wait.selected->number) cond_signal(static_cast<Cond&>(*wait.selected->list));
 }
 
-constexpr WaiterKind to_be_signalled = {"for a condition", nullptr, signal_unwanted};
+constexpr WaiterKind to_be_signalled = {"for a condition", nullptr, return_signal};
 
 // Returns why the wait does not begin. If other fibers run meanwhile, the mutex is unlocked for that time: the fiber
 // that the caller waits for may need to lock it.
@@ -37,9 +37,9 @@ int cond_wait(Cond& cond, Mutex& mutex, Caller caller, int64_t timeout_ns) {
     if (caller.fiber && caller.fiber->sched.pending) return refuse(mutex, caller);
     int64_t deadline = caller.deadline(timeout_ns);
     OneWait one(to_be_signalled);
-    cond.enter();
+    cond.lock_list();
     one.join(cond, caller.cord); // before the mutex is unlocked, so a signal given under the mutex finds the waiter
-    cond.leave();
+    cond.unlock_list();
     mutex_unlock(mutex, caller);
     int result = int(one.wait.park(deadline));
     bool may_pass_on = !result && caller.cord; // passes the signal on if the thread ends before it has locked the mutex
@@ -50,16 +50,16 @@ int cond_wait(Cond& cond, Mutex& mutex, Caller caller, int64_t timeout_ns) {
 }
 
 void cond_signal(Cond& cond) {
-    Changing changing(cond);
-    Waiter* waiter = cond.take_first();
+    LockedList locked(cond);
+    Waiter* waiter = cond.claim_first();
     if (!waiter) return;
     waiter->number = 1;
-    changing.add(waiter, 0);
+    locked.add(waiter, 0);
 }
 
 void cond_broadcast(Cond& cond) {
-    Changing changing(cond);
-    changing.take_all(cond, 0);
+    LockedList locked(cond);
+    locked.claim_all(cond, 0);
 }
 
 } // namespace fiberrt

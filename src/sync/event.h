@@ -13,7 +13,7 @@ struct Event : Waiters {
     bool is_set = false;
 
     // The number of the event's waiters: whether a set is given to only one of them.
-    uint64_t alone() const { return !manual; }
+    uint64_t serves_one() const { return !manual; }
     bool try_take() { // under the lock
         if (!is_set) return false;
         if (!manual) is_set = false;

@@ -4,9 +4,9 @@
 // the mutexes that these fibers hold.
 //
 // Lists that another thread may have been changing are not touched. The first caller that locks such a list in the
-// child empties it (Waiters::enter). The first caller that locks a mutex sees by its word whether the holder exists in
-// this process (inherit() in mutex.cc): the fork changes the stamp of identities, and the mutexes of the forking thread
-// get the new stamp.
+// child empties it (Waiters::lock_list). The first caller that locks a mutex sees by its word whether the holder exists
+// in this process (recover() in mutex.cc): the fork changes the stamp of identities, and the mutexes of the forking
+// thread get the new stamp.
 #include "sync/fork.h"
 
 #include "sync/channel.h"
@@ -23,14 +23,14 @@ void each_fiber_of(const Cord& cord, Visit visit) {
     });
 }
 
-// Empties the lists of a process without other threads: Waiters::enter would not do it, as there are no stamps then. No
-// list was being changed.
+// Empties the lists of a process without other threads: Waiters::lock_list would not do it, as there are no stamps
+// then. No list was being changed.
 void empty_lists(const Cord& cord) { // coverage: forked
     each_fiber_of(cord, [](Fiber* fiber) {
         if (fiber->sched.state != State::waiting || fiber->wait->stop != SyncWait::stop_early) return;
         auto& wait = *static_cast<SyncWait*>(fiber->wait);
         for (uint32_t i = 0; i < wait.count; i++) {
-            if (Waiters* list = wait.waiters[i].list) list->forget_all();
+            if (Waiters* list = wait.waiters[i].list) list->drop_all();
         }
     });
 }
@@ -41,9 +41,9 @@ void pass_on(Cord& cord) { // coverage: forked
         if (shared->on_orphaned != SyncWait::pass_on) continue; // an offloaded function: it belongs to the parent
         auto& wait = *static_cast<SyncWait*>(shared);
         for (uint32_t i = 0; i < wait.count; i++) {
-            if (&wait.waiters[i] != wait.winner) wait.waiters[i].list = nullptr;
+            if (&wait.waiters[i] != wait.selected) wait.waiters[i].list = nullptr;
         }
-        wait.leave_others = nullptr;
+        wait.end_watches = nullptr;
         SyncWait::pass_on(&wait);
     }
 }
@@ -67,6 +67,6 @@ void in_child(const Forked& forked) {
 
 } // namespace
 
-constinit const ForkPart fork_part_of_sync = {channels_hold, channels_let_go, in_child};
+constinit const ForkPart fork_part_of_sync = {channels_lock, channels_unlock, in_child};
 
 } // namespace fiberrt

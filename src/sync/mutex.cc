@@ -16,20 +16,20 @@ namespace {
 
 constexpr int64_t overtaken_most_ns = 1'000'000;
 
-// Clears the flag contended if there is no waiter. Under the lock, like all functions up to `inherit`.
+// Clears the flag contended if there is no waiter. Under the lock, like all functions up to `recover`.
 void contended_update(Mutex& mutex) {
-    if (mutex.empty() && !mutex.somebody_is_woken()) mutex.word.fetch_and(~Mutex::contended, std::memory_order_relaxed);
+    if (mutex.empty() && !mutex.has_woken_waiter()) mutex.word.fetch_and(~Mutex::contended, std::memory_order_relaxed);
 }
 
-void waiter_left(Waiters& list, Completions&) { contended_update(static_cast<Mutex&>(list)); }
+void mutex_waiter_removed(Waiters& list, Completions&) { contended_update(static_cast<Mutex&>(list)); }
 
 // Wakes the first waiter, unless one is woken already. The mutex is free, and its word has the flag contended.
 void wake_next(Mutex& mutex, Completions& done) {
-    if (mutex.somebody_is_woken()) return;
-    if (Waiter* next = mutex.take_first()) {
+    if (mutex.has_woken_waiter()) return;
+    if (Waiter* next = mutex.claim_first()) {
         mutex.woken = next->number;
         mutex.woken_since = next->since;
-        mutex.woken_is_heir = false;
+        mutex.woken_owner_died = false;
         done.add(next, 0);
     } // else the flag contended may be set without a waiter: the next unlock clears it before it unlocks
 }
@@ -41,14 +41,14 @@ void give_to(Mutex& mutex, uintptr_t identity) {
 
 // Unlocks the mutex for the holder: wakes a waiter, or gives it the lock if it has waited too long.
 void release(Mutex& mutex, Completions& done) {
-    Waiter* next = mutex.somebody_is_woken() ? nullptr : mutex.first();
-    int64_t since = mutex.somebody_is_woken() ? mutex.woken_since : next ? next->since : INT64_MAX;
+    Waiter* next = mutex.has_woken_waiter() ? nullptr : mutex.first();
+    int64_t since = mutex.has_woken_waiter() ? mutex.woken_since : next ? next->since : INT64_MAX;
     bool starved = since != INT64_MAX && clock_now() - since > overtaken_most_ns;
-    if (starved && mutex.somebody_is_woken()) { // when it tries, it finds that it holds the lock
+    if (starved && mutex.has_woken_waiter()) { // when it tries, it finds that it holds the lock
         uintptr_t identity = mutex.woken;
         mutex.woken = 0;
         give_to(mutex, identity);
-    } else if (starved && mutex.take(next)) {
+    } else if (starved && mutex.claim(next)) {
         give_to(mutex, next->number);
         done.add(next, 0);
     } else {
@@ -59,22 +59,22 @@ void release(Mutex& mutex, Completions& done) {
 }
 
 // The thread of a fiber that was woken or given the lock has ended: wakes another waiter.
-void lock_unwanted(SyncWait& wait) {
-    auto& mutex = static_cast<Mutex&>(*wait.winner->list);
-    uintptr_t identity = wait.winner->number;
-    Changing changing(mutex);
+void return_lock(SyncWait& wait) {
+    auto& mutex = static_cast<Mutex&>(*wait.selected->list);
+    uintptr_t identity = wait.selected->number;
+    LockedList locked(mutex);
     if (mutex.held_by(identity)) {
-        release(mutex, changing);
+        release(mutex, locked);
     } else if (mutex.woken == identity) {
         mutex.woken = 0;
-        if (!Mutex::holder(mutex.word.load(std::memory_order_relaxed))) wake_next(mutex, changing);
+        if (!Mutex::holder(mutex.word.load(std::memory_order_relaxed))) wake_next(mutex, locked);
     }
 }
 
 // mutex_orphan(), under the lock.
 void orphan_locked(Mutex& mutex, Completions& done) {
-    for (Waiter* waiter = mutex.first(); waiter; waiter = mutex.following(waiter)) waiter->heir = true;
-    if (mutex.somebody_is_woken()) mutex.woken_is_heir = true;
+    for (Waiter* waiter = mutex.first(); waiter; waiter = mutex.following(waiter)) waiter->owner_died = true;
+    if (mutex.has_woken_waiter()) mutex.woken_owner_died = true;
     hooks::tsan_release(&mutex.word);
     mutex.word.store(Mutex::contended | Mutex::holder_died, std::memory_order_release);
     wake_next(mutex, done);
@@ -91,9 +91,9 @@ void orphan_if_lost(Mutex& mutex, Completions& done) {
 }
 
 // Handles a word whose holder is not in this process. Returns the new word.
-[[gnu::noinline, gnu::cold]] uintptr_t inherit(Mutex& mutex) {
-    Changing changing(mutex);
-    orphan_if_lost(mutex, changing);
+[[gnu::noinline, gnu::cold]] uintptr_t recover(Mutex& mutex) {
+    LockedList locked(mutex);
+    orphan_if_lost(mutex, locked);
     return mutex.word.load(std::memory_order_relaxed);
 }
 
@@ -102,63 +102,63 @@ bool swap(Mutex& mutex, uintptr_t& from, uintptr_t to) {
     return mutex.word.compare_exchange_weak(from, to, std::memory_order_acquire, std::memory_order_relaxed);
 }
 
-enum class Taken { no, yes, by_heir };
+enum class LockResult { busy, locked, owner_died };
 
 // How the lock was taken. word: the one before.
-Taken taken(uintptr_t word) { return word & Mutex::holder_died ? Taken::by_heir : Taken::yes; }
+LockResult result_of(uintptr_t word) { return word & Mutex::holder_died ? LockResult::owner_died : LockResult::locked; }
 
 // Takes the lock if it is free, else sets the flag contended.
-Taken take_or_contend(Mutex& mutex, uintptr_t identity) {
+LockResult lock_or_contend(Mutex& mutex, uintptr_t identity) {
     uintptr_t word = mutex.word.load(std::memory_order_relaxed);
     for (;;) {
         bool free = !Mutex::holder(word);
-        if (!free && (word & Mutex::contended)) return Taken::no;
-        bool others = !mutex.empty() || mutex.somebody_is_woken();
+        if (!free && (word & Mutex::contended)) return LockResult::busy;
+        bool others = !mutex.empty() || mutex.has_woken_waiter();
         uintptr_t wanted = free ? identity | (others ? Mutex::contended : 0) : word | Mutex::contended;
         if (!swap(mutex, word, wanted)) continue;
-        return free ? taken(word) : Taken::no;
+        return free ? result_of(word) : LockResult::busy;
     }
 }
 
-// The try of a waiter that was woken. Sets *heir if a holder has died since.
-Taken come(Mutex& mutex, uintptr_t identity, bool* heir) {
+// The try of a waiter that was woken. Sets *owner_died if a holder has died since.
+LockResult try_after_wake(Mutex& mutex, uintptr_t identity, bool* owner_died) {
     bool given = Mutex::holder(mutex.word.load(std::memory_order_acquire)) == identity;
-    if (mutex.woken_is_heir) *heir = true;
-    mutex.woken_is_heir = false;
-    if (given) return Taken::yes;
+    if (mutex.woken_owner_died) *owner_died = true;
+    mutex.woken_owner_died = false;
+    if (given) return LockResult::locked;
     mutex.woken = 0;
-    return take_or_contend(mutex, identity);
+    return lock_or_contend(mutex, identity);
 }
 
 // Takes the lock without a wait, if it is free.
-Taken take(Mutex& mutex, Caller caller) {
+LockResult try_lock(Mutex& mutex, Caller caller) {
     uintptr_t identity = caller.identity();
     uintptr_t word = mutex.word.load(std::memory_order_relaxed);
     if (Mutex::holder(word) && !is_of_this_process(word)) [[unlikely]]
-        word = inherit(mutex);
+        word = recover(mutex);
     while (!Mutex::holder(word)) {
         uintptr_t mine = identity | (word & Mutex::contended);
         if (!swap(mutex, word, mine)) continue;
         if (word & Mutex::holder_died) {
             // The thread that set the flag may still hold the list's lock. Waits until it has released that, because
             // the caller may free the mutex after it has unlocked it.
-            mutex.enter();
-            mutex.leave();
+            mutex.lock_list();
+            mutex.unlock_list();
         }
         mutex.hold(caller.cord, caller.fiber);
-        return taken(word);
+        return result_of(word);
     }
-    return Taken::no;
+    return LockResult::busy;
 }
 
 // Tries once more after the timeout: a waiter that was woken while its cord was busy may still get a free lock.
-int last_try(Mutex& mutex, Caller caller, bool heir) {
-    Taken taken = take(mutex, caller);
-    if (taken == Taken::no) return -ETIMEDOUT;
-    return heir || taken == Taken::by_heir ? -EOWNERDEAD : 0;
+int last_try(Mutex& mutex, Caller caller, bool owner_died) {
+    LockResult result = try_lock(mutex, caller);
+    if (result == LockResult::busy) return -ETIMEDOUT;
+    return owner_died || result == LockResult::owner_died ? -EOWNERDEAD : 0;
 }
 
-constexpr WaiterKind locker = {"for a lock", waiter_left, lock_unwanted};
+constexpr WaiterKind locker = {"for a lock", mutex_waiter_removed, return_lock};
 
 // The operation of a lock that must wait, for perform(). In rounds: each tries the lock, and waits if it is held, since
 // newcomers may be faster.
@@ -172,33 +172,33 @@ public:
 
     // Begins a round. 0 or -EOWNERDEAD: the lock has been taken; must_wait; or why it may not wait.
     int begin() {
-        mutex_.enter();
+        mutex_.lock_list();
         uintptr_t identity = caller_.identity();
-        Taken taken = woken_ ? come(mutex_, identity, &heir_) : take_or_contend(mutex_, identity);
-        if (taken != Taken::no) {
-            mutex_.leave();
+        LockResult result = woken_ ? try_after_wake(mutex_, identity, &owner_died_) : lock_or_contend(mutex_, identity);
+        if (result != LockResult::busy) {
+            mutex_.unlock_list();
             mutex_.hold(caller_.cord, caller_.fiber);
-            return heir_ || taken == Taken::by_heir ? -EOWNERDEAD : 0;
+            return owner_died_ || result == LockResult::owner_died ? -EOWNERDEAD : 0;
         }
         if (stoppable_ && caller_.fiber && caller_.fiber->sched.pending) {
             contended_update(mutex_);
-            mutex_.leave();
+            mutex_.unlock_list();
             return check_pending(*caller_.cord, caller_.fiber);
         }
         if (!since_) since_ = clock_now();
         new (&one_) OneWait(locker, identity);
         one_.wait.stoppable = stoppable_;
         one_.waiter.since = since_;
-        one_.waiter.heir = false;
+        one_.waiter.owner_died = false;
         one_.join(mutex_, caller_.cord, woken_);
-        mutex_.leave();
+        mutex_.unlock_list();
         return must_wait;
     }
 
     int go_on(int64_t ended) {
-        if (one_.waiter.heir) heir_ = true;
+        if (one_.waiter.owner_died) owner_died_ = true;
         woken_ = true;
-        if (ended == -ETIMEDOUT) return last_try(mutex_, caller_, heir_);
+        if (ended == -ETIMEDOUT) return last_try(mutex_, caller_, owner_died_);
         return ended ? int(ended) : begin();
     }
 
@@ -208,7 +208,7 @@ private:
     Mutex& mutex_;
     Caller caller_;
     bool stoppable_;
-    bool heir_ = false;
+    bool owner_died_ = false;
     bool woken_ = false;
     int64_t since_ = 0;
     union {
@@ -224,17 +224,17 @@ private:
 } // namespace
 
 int mutex_trylock(Mutex& mutex, Caller caller) {
-    switch (take(mutex, caller)) {
-    case Taken::yes: return 0;
-    case Taken::by_heir: return -EOWNERDEAD;
+    switch (try_lock(mutex, caller)) {
+    case LockResult::locked: return 0;
+    case LockResult::owner_died: return -EOWNERDEAD;
     default: return -EBUSY;
     }
 }
 
 bool mutex_is_busy(Mutex& mutex) {
-    Changing changing(mutex);
-    orphan_if_lost(mutex, changing);
-    return Mutex::holder(mutex.word.load(std::memory_order_relaxed)) || mutex.somebody_is_woken() || !mutex.empty();
+    LockedList locked(mutex);
+    orphan_if_lost(mutex, locked);
+    return Mutex::holder(mutex.word.load(std::memory_order_relaxed)) || mutex.has_woken_waiter() || !mutex.empty();
 }
 
 int mutex_lock(Mutex& mutex, Caller caller, int64_t timeout_ns, bool stoppable) {
@@ -249,15 +249,15 @@ int mutex_lock(Mutex& mutex, Caller caller, int64_t timeout_ns, bool stoppable) 
 
 void mutex_unlock_slowly(Mutex& mutex, uintptr_t identity) {
     do {
-        Changing changing(mutex);
-        if (!mutex.empty() || mutex.somebody_is_woken()) return release(mutex, changing);
+        LockedList locked(mutex);
+        if (!mutex.empty() || mutex.has_woken_waiter()) return release(mutex, locked);
         contended_update(mutex); // all waiters have given up
     } while (!mutex.change(identity, 0));
 }
 
 void mutex_orphan(Mutex& mutex) {
-    Changing changing(mutex);
-    orphan_locked(mutex, changing);
+    LockedList locked(mutex);
+    orphan_locked(mutex, locked);
 }
 
 } // namespace fiberrt

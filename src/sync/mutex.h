@@ -40,13 +40,13 @@ struct Mutex : Waiters, HeldLock {
     static constexpr uintptr_t flags = 3;
 
     std::atomic<uintptr_t> word{0};
-    Cord* home = nullptr;       // while it is held: the cord whose list it is in; null: the thread's list
-    uintptr_t woken = 0;        // the waiter that was woken to compete and has not tried yet
-    int64_t woken_since = 0;    // since when the woken waiter has waited
-    bool woken_is_heir = false; // a holder has died since it was woken
+    Cord* home = nullptr;          // while it is held: the cord whose list it is in; null: the thread's list
+    uintptr_t woken = 0;           // the waiter that was woken to compete and has not tried yet
+    int64_t woken_since = 0;       // since when the woken waiter has waited
+    bool woken_owner_died = false; // a holder has died since it was woken
 
     static uintptr_t holder(uintptr_t word) { return word & ~flags; }
-    bool somebody_is_woken() const { return woken && is_of_this_process(woken); } // false: it is in a fork's parent
+    bool has_woken_waiter() const { return woken && is_of_this_process(woken); } // false: it is in a fork's parent
     bool held_by(uintptr_t identity) const { return holder(word.load(std::memory_order_relaxed)) == identity; }
 
     // Compare-and-swap; without the bus lock while the process has one thread. Acquire for lock and release for unlock:

@@ -51,7 +51,7 @@ void Mutex::unhold_by_thread() {
 namespace {
 
 // Stores the holders' new identities in the words after a fork. There is no other thread that could change the words.
-void hold_here(ShortList<HeldLock>& held) {
+void restamp(ShortList<HeldLock>& held) {
     if (!identity_stamp) return; // identities have not changed
     constexpr uintptr_t lasting = (uintptr_t(1) << identity_stamp_shift) - 1;
     for (HeldLock* lock = held.front(); lock; lock = held.after(lock)) {
@@ -63,7 +63,7 @@ void hold_here(ShortList<HeldLock>& held) {
 
 } // namespace
 
-void mutexes_of_cord_forked(Cord& cord) { hold_here(cord.sync.held_locks); }
+void mutexes_of_cord_forked(Cord& cord) { restamp(cord.sync.held_locks); }
 
 void mutexes_of_thread_forked(bool lost) {
     if (!held_key_made.done()) return;
@@ -72,7 +72,7 @@ void mutexes_of_thread_forked(bool lost) {
         pthread_setspecific(held_key, nullptr);
         return thread_ended(std::bit_cast<void*>(held));
     }
-    hold_here(held);
+    restamp(held);
 }
 
 void mutex_holder_ended(Cord& cord, Fiber* holder) {

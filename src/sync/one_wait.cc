@@ -16,7 +16,7 @@ public:
     WaitInList(Waiters* list, const WaiterKind* kind, uint64_t number, void* item, Cord* home)
         : one_(*kind, number, item) {
         one_.join(*list, home);
-        list->leave();
+        list->unlock_list();
     }
 
     static int begin() { return must_wait; }

@@ -40,11 +40,11 @@ template <class Try>
 int wait_unless(Waiters& list, Caller caller, int64_t timeout_ns, const WaiterKind& kind, uint64_t number,
                 Try try_now) {
     if (int error = caller.begin(timeout_ns)) return error;
-    list.enter();
+    list.lock_list();
     int result = try_now();
     if (result == -EAGAIN && timeout_ns)
         return wait_in(list, kind, number, nullptr, caller.cord, caller.deadline(timeout_ns));
-    list.leave();
+    list.unlock_list();
     if (result == -EAGAIN) return -ETIMEDOUT;
     if (caller.charge_makes_poll_due()) [[unlikely]]
         result ? poll_and_give_way(*this_cord) : give_turn(list, kind, number); // after an error it has taken nothing

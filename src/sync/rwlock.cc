@@ -9,34 +9,34 @@ namespace fiberrt {
 
 namespace {
 
-void rwlock_left(Waiters& list, Completions& done);
+void rwlock_serve(Waiters& list, Completions& done);
 
-void leave(RwLock& rwlock, bool write, Completions& done) {
+void release(RwLock& rwlock, bool write, Completions& done) {
     if (write) {
         rwlock.writer = 0;
     } else {
         rwlock.readers--;
     }
-    rwlock_left(rwlock, done);
+    rwlock_serve(rwlock, done);
 }
 
 template <bool write>
-void rwlock_unwanted(SyncWait& wait) {
-    auto& rwlock = static_cast<RwLock&>(*wait.winner->list);
-    Changing changing(rwlock);
-    leave(rwlock, write, changing);
+void return_rwlock(SyncWait& wait) {
+    auto& rwlock = static_cast<RwLock&>(*wait.selected->list);
+    LockedList locked(rwlock);
+    release(rwlock, write, locked);
 }
 
-constexpr WaiterKind reader = {"for a lock", rwlock_left, rwlock_unwanted<false>};
-constexpr WaiterKind writer = {"for a lock", rwlock_left, rwlock_unwanted<true>};
+constexpr WaiterKind reader = {"for a lock", rwlock_serve, return_rwlock<false>};
+constexpr WaiterKind writer = {"for a lock", rwlock_serve, return_rwlock<true>};
 
 // Gives the lock to the waiters at the front that can have it.
-void rwlock_left(Waiters& list, Completions& done) {
+void rwlock_serve(Waiters& list, Completions& done) {
     auto& rwlock = static_cast<RwLock&>(list);
     while (Waiter* waiter = rwlock.first()) {
         bool write = waiter->kind == &writer;
         if (!rwlock.free_for(write)) return;
-        if (!rwlock.take(waiter)) continue;
+        if (!rwlock.claim(waiter)) continue;
         rwlock.give(write, waiter->number);
         done.add(waiter, 0);
     }
@@ -53,10 +53,10 @@ int rwlock_lock(RwLock& rwlock, Caller caller, bool write, int64_t timeout_ns) {
 }
 
 int rwlock_unlock(RwLock& rwlock, Caller caller) {
-    Changing changing(rwlock);
+    LockedList locked(rwlock);
     bool write = rwlock.writer != 0;
     if (write ? rwlock.writer != RwLock::identity_of(caller) : rwlock.readers == 0) return -EPERM;
-    leave(rwlock, write, changing);
+    release(rwlock, write, locked);
     return 0;
 }
 

@@ -14,9 +14,9 @@ namespace fiberrt {
 
 namespace {
 
-constexpr uint32_t few = 8;       // so many cases need no allocation
-constexpr int nobody = -1;        // no case
-thread_local uint32_t plain_turn; // for a thread without a cord; a cord has Cord::sync.select_first_case
+constexpr uint32_t few = 8;        // so many cases need no allocation
+constexpr int no_case = -1;        // no case
+thread_local uint32_t thread_turn; // for a thread without a cord; a cord has Cord::sync.select_first_case
 
 int64_t try_one(Caller caller, fiber_case_t& what) {
     if (what.kind == FIBER_CASE_NONE) return not_yet;
@@ -34,15 +34,15 @@ int try_each(Caller caller, fiber_case_t* cases, uint32_t count, uint32_t begin)
         cases[i].result = result;
         return int(i);
     }
-    return nobody;
+    return no_case;
 }
 
 // Finds the earliest timer that ends before or with the timeout, and sets the timeout to its time.
 int earliest_timer(const fiber_case_t* cases, uint32_t count, int64_t* timeout_ns) {
-    int timer = nobody;
+    int timer = no_case;
     for (uint32_t i = 0; i < count; i++) {
         if (cases[i].kind != FIBER_CASE_TIMER || cases[i].number > *timeout_ns) continue;
-        if (cases[i].number == *timeout_ns && timer != nobody) continue;
+        if (cases[i].number == *timeout_ns && timer != no_case) continue;
         *timeout_ns = cases[i].number;
         timer = int(i);
     }
@@ -70,8 +70,8 @@ struct Call {
 // The result of a select that does not wait.
 int at_once(Caller caller, const fiber_case_t* cases, int had) {
     if (caller.charge_makes_poll_due()) [[unlikely]]
-        had == nobody ? poll_and_give_way(*caller.cord) : select_give_turn(cases[had]);
-    return had == nobody ? -ETIMEDOUT : had;
+        had == no_case ? poll_and_give_way(*caller.cord) : select_give_turn(cases[had]);
+    return had == no_case ? -ETIMEDOUT : had;
 }
 
 // Waits for all cases; none was possible at once.
@@ -87,31 +87,31 @@ int wait_for_all(const Call& call, const Memory& memory) {
     wait.what = WaitFor::select;
     wait.await_descriptor = await_descriptor;
     wait.heap = memory.heap;
-    if (wait.heap) wait.abandon = free_heap;
+    if (wait.heap) wait.free_memory = free_heap;
     int64_t timeout_ns = most_ns;
     int timer = earliest_timer(cases, count, &timeout_ns);
     int64_t deadline = caller.deadline(timeout_ns);
     SelectLists select = {cases, memory.entries, memory.waiters, count, begin};
     int64_t result;
     int had = select.try_or_join(wait, caller.cord, &result);
-    if (had != nobody) {
+    if (had != no_case) {
         cases[had].result = result;
         return had;
     }
     if (watched) select_begin_watches(wait);
     result = wait.park(deadline);
     if (watched) select_end_helpers(wait);
-    if (wait.winner) {
-        auto i = wait.winner - memory.waiters;
+    if (wait.selected) {
+        auto i = wait.selected - memory.waiters;
         const Watch& watch = memory.watches[i];
         if (watch.select_wait) {
-            select_take_watched(caller, cases[i], watch);
+            select_store_watched(caller, cases[i], watch);
         } else {
             cases[i].result = result;
         }
         return int(i);
     }
-    if (result != -ETIMEDOUT || timer == nobody || clock_now() < deadline) return int(result);
+    if (result != -ETIMEDOUT || timer == no_case || clock_now() < deadline) return int(result);
     cases[timer].result = 0;
     return timer;
 }
@@ -145,12 +145,12 @@ int wait_for_all(const Call& call, const Memory& memory) {
 
 int select_cases(Caller caller, fiber_case_t* cases, uint32_t count, int64_t timeout_ns,
                  void* (*await_descriptor)(void* fiber_case)) {
-    uint32_t turn = caller.cord ? caller.cord->sync.select_first_case++ : plain_turn++;
+    uint32_t turn = caller.cord ? caller.cord->sync.select_first_case++ : thread_turn++;
     // The first case to try is scattered evenly. With a plain counter, each of two selects that alternate could begin
     // with the same case for ever.
     uint32_t begin = uint32_t(uint64_t(turn * 0x9e3779b9) * count >> 32);
     int had = try_each(caller, cases, count, begin);
-    if (had != nobody || timeout_ns == 0) return at_once(caller, cases, had);
+    if (had != no_case || timeout_ns == 0) return at_once(caller, cases, had);
     if (int error = caller.refused()) return error; // a try may have received a cancel from another cord
     return (count <= few ? wait_for_few : wait_for_many)({caller, cases, count, begin, timeout_ns, await_descriptor});
 }

@@ -18,8 +18,8 @@ int64_t try_locked(const fiber_case_t& what, Waiters* list, Completions& done) {
     bool had = false;
     if (of_channel(what)) {
         auto& channel = static_cast<Channel&>(*list);
-        auto [result, met] = channel.try_transfer(what.chan.id, what.kind == FIBER_CASE_SEND, what.item);
-        if (met) done.add(met, 0);
+        auto [result, peer] = channel.try_transfer(what.chan.id, what.kind == FIBER_CASE_SEND, what.item);
+        if (peer) done.add(peer, 0);
         return result;
     }
     if (what.kind == FIBER_CASE_EVENT) had = static_cast<Event*>(list)->try_take();
@@ -36,7 +36,7 @@ void prepare(Waiter& waiter, SyncWait& wait, const fiber_case_t& what, Waiters& 
         waiter.item = what.item;
     } else if (what.kind == FIBER_CASE_EVENT) {
         waiter.kind = &event_waiter;
-        waiter.number = static_cast<Event&>(list).alone();
+        waiter.number = static_cast<Event&>(list).serves_one();
     } else {
         waiter.kind = &semaphore_waiter;
         waiter.number = uint64_t(what.number);
@@ -47,10 +47,10 @@ void prepare(Waiter& waiter, SyncWait& wait, const fiber_case_t& what, Waiters& 
 class AllLocked : public Completions {
 public:
     explicit AllLocked(const SelectLists& select) : select_(select) {
-        for (uint32_t i = 0; Waiters* list = at(i); i++) list->enter();
+        for (uint32_t i = 0; Waiters* list = at(i); i++) list->lock_list();
     }
     ~AllLocked() {
-        for (uint32_t i = 0; Waiters* list = at(i); i++) list->leave();
+        for (uint32_t i = 0; Waiters* list = at(i); i++) list->unlock_list();
     }
 
 private:
@@ -86,8 +86,8 @@ int64_t select_try_list(const fiber_case_t& what) {
     Waiters* list;
     int error = select_list(what, &list);
     if (error || !list) return error ? error : -EAGAIN;
-    Changing changing(*list);
-    return try_locked(what, list, changing);
+    LockedList locked(*list);
+    return try_locked(what, list, locked);
 }
 
 void select_give_turn(const fiber_case_t& what) {

@@ -43,16 +43,16 @@ int64_t try_scope(Caller caller, fiber_case_t& what) {
     return told == -EAGAIN ? not_yet : told;
 }
 
-bool watch_wins(EndWait* shared) {
+bool watch_claims(EndWait* shared) {
     auto* watch = static_cast<Watch*>(shared);
     auto* wait = static_cast<SyncWait*>(watch->select_wait);
-    if (!wait->decide()) return false;
-    wait->winner = watch->waiter;
+    if (!wait->claim()) return false;
+    wait->selected = watch->waiter;
     return true;
 }
 
 void watch_ended(Watch* watch, int64_t result) {
-    if (watch_wins(watch)) end_wait_complete(watch, result);
+    if (watch_claims(watch)) end_wait_complete(watch, result);
 }
 
 int begin_helper(Cord& cord, Watch& watch, void* (*await_descriptor)(void* fiber_case)) {
@@ -88,7 +88,7 @@ int begin_join(Cord& cord, Watch& watch) {
     if (where != elsewhere &&
         target->sched.state == State::dead) { // it has ended since the try, by a message that came for another case
         // coverage: race
-        if (watch_wins(&watch)) end_wait_complete(&watch, join_dead(cord, target, &watch.value));
+        if (watch_claims(&watch)) end_wait_complete(&watch, join_dead(cord, target, &watch.value));
         return 0;
     }
     watch.target = target;
@@ -99,7 +99,7 @@ int begin_join(Cord& cord, Watch& watch) {
 
 int begin_scope(Watch& watch) {
     if (int error = own_scope(watch.what->scope, &watch.scope)) return error;
-    if (!children_watch(watch.scope, watch)) watch_ended(&watch, 0); // a child has ended; select_take_watched takes it
+    if (!children_watch(watch.scope, watch)) watch_ended(&watch, 0); // a child has ended; select_store_watched takes it
     return 0;
 }
 
@@ -112,7 +112,7 @@ int begin_watch(SelectWait& wait, Watch& watch) {
     }
 }
 
-void leave_targets(SyncWait& base) {
+void unwatch_targets(SyncWait& base) {
     auto& wait = static_cast<SelectWait&>(base);
     for (uint32_t i = 0; i < wait.count; i++) {
         Watch& watch = wait.watches[i];
@@ -134,12 +134,12 @@ int64_t select_try_watched(Caller caller, fiber_case_t& what) {
 }
 
 void select_begin_watches(SelectWait& wait) {
-    wait.leave_others = leave_targets;
-    for (uint32_t i = 0; i < wait.count && !wait.is_decided(); i++) {
+    wait.end_watches = unwatch_targets;
+    for (uint32_t i = 0; i < wait.count && !wait.is_claimed(); i++) {
         Watch& watch = wait.watches[i];
         if (!is_watched(*watch.what)) continue;
         watch.select_wait = &wait;
-        watch.claim = watch_wins;
+        watch.claim = watch_claims;
         if (int error = begin_watch(wait, watch)) watch_ended(&watch, error);
     }
 }
@@ -149,14 +149,14 @@ void select_begin_watches(SelectWait& wait) {
 void select_end_helpers(SelectWait& wait) {
     for (uint32_t i = 0; i < wait.count; i++) {
         Fiber* helper = wait.watches[i].helper;
-        if (!helper || wait.winner == &wait.waiters[i]) continue;
+        if (!helper || wait.selected == &wait.waiters[i]) continue;
         wait.home->shared.woken.push_back(&wait);
         end_helper(*wait.home, helper);
         wait.home->shared.woken.remove(&wait);
     }
 }
 
-void select_take_watched(Caller caller, fiber_case_t& what, const Watch& watch) {
+void select_store_watched(Caller caller, fiber_case_t& what, const Watch& watch) {
     what.result = watch.result;
     if (watch.result) return;
     if (what.kind == FIBER_CASE_JOIN) what.value = watch.value;

@@ -28,7 +28,7 @@ int64_t select_try_watched(Caller caller, fiber_case_t& what);
 // waits for the descriptor and returns the events.
 struct Watch : EndWait {
     fiber_case_t* what = nullptr;
-    Waiter* waiter = nullptr; // the winner if this case wins; it is in no list
+    Waiter* waiter = nullptr; // the selected waiter if this case is selected; it is in no list
     Fiber* target = nullptr;  // while this is in the target's list
     Fiber* helper = nullptr;  // while the helper has not been joined
     Scope* scope = nullptr;   // while the scope knows this
@@ -44,10 +44,10 @@ struct SelectWait : SyncWait {
 // Begins the watches of a wait that is in its lists. The wait ends them when it leaves its lists.
 void select_begin_watches(SelectWait& wait);
 
-// Ends the helpers of the descriptors that have not won. The winner's helper has been joined already.
+// Ends the helpers of the descriptors that have not won. The selected case's helper has been joined already.
 void select_end_helpers(SelectWait& wait);
 
 // Stores the result of a case that has won by its watch.
-void select_take_watched(Caller caller, fiber_case_t& what, const Watch& watch);
+void select_store_watched(Caller caller, fiber_case_t& what, const Watch& watch);
 
 } // namespace fiberrt

@@ -11,24 +11,24 @@ namespace fiberrt {
 namespace {
 
 // Completes the waiters at the front for which there are permits.
-void semaphore_left(Waiters& list, Completions& done) {
+void semaphore_serve(Waiters& list, Completions& done) {
     auto& semaphore = static_cast<Semaphore&>(list);
     while (Waiter* waiter = semaphore.first()) {
         if (waiter->number > semaphore.permits) return;
-        if (!semaphore.take(waiter)) continue;
+        if (!semaphore.claim(waiter)) continue;
         semaphore.permits -= waiter->number;
         done.add(waiter, 0);
         if (PLANTED(post_serves_one)) return;
     }
 }
 
-void semaphore_unwanted(SyncWait& wait) {
-    semaphore_post(static_cast<Semaphore&>(*wait.winner->list), wait.winner->number);
+void return_permits(SyncWait& wait) {
+    semaphore_post(static_cast<Semaphore&>(*wait.selected->list), wait.selected->number);
 }
 
 } // namespace
 
-constinit const WaiterKind semaphore_waiter = {"for a semaphore", semaphore_left, semaphore_unwanted};
+constinit const WaiterKind semaphore_waiter = {"for a semaphore", semaphore_serve, return_permits};
 
 int semaphore_wait(Semaphore& semaphore, Caller caller, uint64_t amount, int64_t timeout_ns) {
     return wait_unless(semaphore, caller, timeout_ns, semaphore_waiter, amount,
@@ -36,10 +36,10 @@ int semaphore_wait(Semaphore& semaphore, Caller caller, uint64_t amount, int64_t
 }
 
 int semaphore_post(Semaphore& semaphore, uint64_t amount) {
-    Changing changing(semaphore);
+    LockedList locked(semaphore);
     if (amount > uint64_t(INT64_MAX) - semaphore.permits) return -EOVERFLOW;
     semaphore.permits += amount;
-    semaphore_left(semaphore, changing);
+    semaphore_serve(semaphore, locked);
     return 0;
 }
 

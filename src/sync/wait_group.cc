@@ -8,12 +8,12 @@
 namespace fiberrt {
 
 int wait_group_add(WaitGroup& group, int64_t n) {
-    Changing changing(group);
+    LockedList locked(group);
     int64_t count;
     if (__builtin_add_overflow(group.count, n, &count)) return -EOVERFLOW;
     if (count < 0) return -EINVAL;
     group.count = count;
-    if (count == 0) changing.take_all(group, 0);
+    if (count == 0) locked.claim_all(group, 0);
     return count == 0;
 }
 

@@ -12,8 +12,8 @@ namespace {
 
 // Claims the wait and removes it from all its lists. False: another thread has claimed it, and completes it.
 bool withdraw(SyncWait& wait) {
-    if (!wait.decide()) return false;
-    wait.leave_lists();
+    if (!wait.claim()) return false;
+    wait.remove_from_lists();
     return true;
 }
 
@@ -23,7 +23,7 @@ void SyncWait::stop_early(Wait* base, int reason) {
     auto& wait = *static_cast<SyncWait*>(base);
     if (!wait.stoppable && reason != -EDEADLK && !wait.home->shutdown.leaving) return;
     if (!withdraw(wait)) return;
-    if (wait.abandon) wait.home->shared.woken.push_back(&wait); // the thread may end before the fiber continues
+    if (wait.free_memory) wait.home->shared.woken.push_back(&wait); // the thread may end before the fiber continues
     shared_wait_stopped(wait, reason);
 }
 
@@ -31,22 +31,23 @@ bool SyncWait::stop_thread(SharedWait& wait) { return withdraw(static_cast<SyncW
 
 void SyncWait::pass_on(SharedWait* base) {
     auto& wait = *static_cast<SyncWait*>(base);
-    wait.leave_lists();
-    const WaiterKind* kind = wait.winner ? wait.winner->kind : nullptr;
-    if (kind && kind->give_back) kind->give_back(wait);
-    if (wait.abandon) wait.abandon(wait);
+    wait.remove_from_lists();
+    const WaiterKind* kind = wait.selected ? wait.selected->kind : nullptr;
+    if (kind && kind->return_grant) kind->return_grant(wait);
+    if (wait.free_memory) wait.free_memory(wait);
 }
 
 int64_t SyncWait::park(int64_t deadline) {
     int64_t result = shared_wait_park(*this, deadline, stop_thread);
-    if (winner && (count > 1 || leave_others)) leave_lists(); // else it was in one list only, or has been stopped
+    if (selected && (count > 1 || end_watches))
+        remove_from_lists(); // else it was in one list only, or has been stopped
     return result;
 }
 
-void SyncWait::give_turn(Waiter& taker, Waiters& list) {
+void SyncWait::give_turn(Waiter& grant, Waiters& list) {
     Cord& cord = *this_cord;
-    taker.list = &list;
-    winner = &taker;
+    grant.list = &list;
+    selected = &grant;
     on_orphaned = pass_on;
     cord.shared.woken.push_back(this);
     poll_and_give_way(cord);
@@ -55,23 +56,24 @@ void SyncWait::give_turn(Waiter& taker, Waiters& list) {
 
 // Waits for the lock. The first caller in the child of a fork finds the waiters of the parent, or a list that another
 // thread was changing when the process forked: then it empties the list.
-[[gnu::noinline]] void Waiters::enter_slowly(uint32_t word) {
-    if (lock.await(word)) forget_all();
+[[gnu::noinline]] void Waiters::lock_list_slowly(uint32_t word) {
+    if (lock.await(word)) drop_all();
 }
 
-// Removes all waiters except the winner, which was removed already and whose primitive may have been freed. The user
-// must keep the other primitives until then.
-void SyncWait::leave_lists() {
+// Removes all waiters except the selected one, which was removed already and whose primitive may have been freed. The
+// user must keep the other primitives until then.
+void SyncWait::remove_from_lists() {
     for (uint32_t i = 0; i < count; i++) {
         Waiter& waiter = waiters[i];
-        if (&waiter == winner || !waiter.list) continue;
-        if (PLANTED(loser_of_select_stays) && winner) continue;
-        Changing changing(*waiter.list);
+        if (&waiter == selected || !waiter.list) continue;
+        if (PLANTED(loser_of_select_stays) && selected) continue;
+        LockedList locked(*waiter.list);
         waiter.list->remove(&waiter);
-        if (!PLANTED(stopped_waiter_keeps_the_turn) && waiter.kind->left) waiter.kind->left(*waiter.list, changing);
+        if (!PLANTED(stopped_waiter_keeps_the_turn) && waiter.kind->on_removed)
+            waiter.kind->on_removed(*waiter.list, locked);
         waiter.list = nullptr;
     }
-    if (leave_others) leave_others(*this);
+    if (end_watches) end_watches(*this);
 }
 
 void Completions::complete_all(Message* message) {

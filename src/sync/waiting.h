@@ -3,7 +3,7 @@
 // several such lists. (caller.h has the caller, one_wait.h the wait in one list, which most primitives need.)
 //
 // A primitive lies in the user's memory: Waiters and a few numbers. A wait may have a waiter in each of several lists
-// (select). It is claimed once, by decide(): either by a thread that holds the lock of one of these lists, which then
+// (select). It is claimed once, by claim(): either by a thread that holds the lock of one of these lists, which then
 // completes it, or by its own thread, which stops it. The other waiters of a claimed wait stay in their lists until the
 // wait's own thread removes them; other threads skip them. So a primitive with such a waiter must not be destroyed yet,
 // and no thread touches a primitive after it has completed a wait of that primitive.
@@ -35,10 +35,10 @@ struct WaiterKind {
     const char* text; // fiber_dump and gdb print it after "waits "
     // Called under the list's lock when a waiter has left the list without being completed: completes the waiters that
     // can continue now. Null: none can.
-    void (*left)(Waiters& list, Completions& done);
-    // Gives back the permit, item or lock that wait.winner was given, because its fiber does not run any more. Null:
+    void (*on_removed)(Waiters& list, Completions& done);
+    // Gives back the permit, item or lock that wait.selected was given, because its fiber does not run any more. Null:
     // the primitive gives its waiters nothing.
-    void (*give_back)(SyncWait& wait);
+    void (*return_grant)(SyncWait& wait);
 };
 
 // A wait's place in one list.
@@ -50,41 +50,41 @@ struct Waiter : Link {
                      // event: whether only this waiter was given the signal
     void* item;      // channel: the item to send, or the memory to receive into; barrier: a flag
     int64_t since;   // mutex: since when it waits
-    bool heir;       // mutex: whether a holder has died meanwhile
+    bool owner_died; // mutex: whether a holder has died meanwhile
 };
 
 // The part of a primitive that waits need. All zero: there are no waiters.
 struct Waiters : private ShortList<Waiter> {
     StampedLock lock; // protects the list, and the primitive's numbers
 
-    void enter() {
+    void lock_list() {
         if (*no_lock_is_needed) { // the process has one thread, and makes no other under the lock
             lock.lock_alone();
         } else if (uint32_t word = lock.lock(); word != lock_word_free) [[unlikely]] {
-            enter_slowly(word);
+            lock_list_slowly(word);
         }
         hooks::tsan_acquire(this);
     }
-    void leave() {
+    void unlock_list() {
         hooks::tsan_release(this);
         lock.unlock();
     }
 
-    using ShortList::empty; // false also if all waits are decided
+    using ShortList::empty; // false also if all waits are claimed
     using ShortList::remove;
     Waiter* following(Waiter* waiter) { return after(waiter); }
 
-    Waiter* any() { return front(); } // the first, decided or not
+    Waiter* any() { return front(); } // the first, claimed or not
 
-    // The first waiter whose wait is not decided.
+    // The first waiter whose wait is not claimed.
     inline Waiter* first();
     // Claims the wait of this waiter, which is in the list, and removes the waiter; the caller completes the wait.
     // False: the wait has been claimed already.
-    inline bool take(Waiter* waiter);
+    inline bool claim(Waiter* waiter);
     // Takes the first waiter that it can; null: there is none.
-    Waiter* take_first() {
+    Waiter* claim_first() {
         while (Waiter* waiter = first()) {
-            if (take(waiter)) return waiter;
+            if (claim(waiter)) return waiter;
         }
         return nullptr;
     }
@@ -99,10 +99,10 @@ struct Waiters : private ShortList<Waiter> {
     }
 
     // Empties the list in the child of a fork: its waiters wait in the parent.
-    void forget_all() { static_cast<ShortList&>(*this) = {}; }
+    void drop_all() { static_cast<ShortList&>(*this) = {}; }
 
 private:
-    void enter_slowly(uint32_t word);
+    void lock_list_slowly(uint32_t word);
 };
 
 struct SyncWait : SharedWait {
@@ -111,14 +111,14 @@ struct SyncWait : SharedWait {
     SyncWait& operator=(const SyncWait&) = delete;
 
     // Claims the wait. True for the first caller, which must complete or stop it.
-    bool decide() {
+    bool claim() {
         uint32_t open = 0;
-        if (!__libc_single_threaded) return decided.compare_exchange_strong(open, 1, std::memory_order_relaxed);
-        open = decided.load(std::memory_order_relaxed);
-        decided.store(1, std::memory_order_relaxed);
+        if (!__libc_single_threaded) return claimed.compare_exchange_strong(open, 1, std::memory_order_relaxed);
+        open = claimed.load(std::memory_order_relaxed);
+        claimed.store(1, std::memory_order_relaxed);
         return !open;
     }
-    bool is_decided() const { return decided.load(std::memory_order_relaxed); }
+    bool is_claimed() const { return claimed.load(std::memory_order_relaxed); }
 
     // Prepares the wait. To be called before its first waiter is added to a list.
     void begin(Cord* home) {
@@ -129,9 +129,9 @@ struct SyncWait : SharedWait {
     // waiter is in a list any more.
     int64_t park(int64_t deadline);
     // For a call that did not have to wait: lets the other fibers run. If the thread ends meanwhile, the permit, item
-    // or lock that `taker` stands for is given back to the list.
-    void give_turn(Waiter& taker, Waiters& list);
-    void leave_lists();
+    // or lock that `grant` stands for is given back to the list.
+    void give_turn(Waiter& grant, Waiters& list);
+    void remove_from_lists();
 
     static void stop_early(Wait* base, int reason);
     static bool stop_thread(SharedWait& wait); // for a thread without a cord
@@ -139,12 +139,12 @@ struct SyncWait : SharedWait {
 
     uint32_t count;
     Waiter* waiters; // count of them
-    std::atomic<uint32_t> decided{0};
-    bool stoppable = true;                          // by cancels, interrupts and deadlines
-    Waiter* winner = nullptr;                       // the waiter whose list has completed the wait
-    void (*leave_others)(SyncWait& wait) = nullptr; // select: ends the watches, which are in no list of waiters
+    std::atomic<uint32_t> claimed{0};
+    bool stoppable = true;                         // by cancels, interrupts and deadlines
+    Waiter* selected = nullptr;                    // the waiter whose list has completed the wait
+    void (*end_watches)(SyncWait& wait) = nullptr; // select: ends the watches, which are in no list of waiters
     // Called if the fiber never runs again: frees the memory of the call. Null: it has none.
-    void (*abandon)(SyncWait& wait) = nullptr;
+    void (*free_memory)(SyncWait& wait) = nullptr;
 };
 
 // Collects waits, and completes them when it goes out of scope, after the lock has been released.
@@ -157,7 +157,7 @@ public:
     Completions(const Completions&) = delete;
     Completions& operator=(const Completions&) = delete;
 
-    // waiter: take() has returned true for it.
+    // waiter: claim() has returned true for it.
     void add(Waiter* waiter, int64_t result) {
         waiter->wait->result = result;
         Message* message = waiter->wait;
@@ -165,8 +165,8 @@ public:
         (last_ ? last_->next : first_) = message;
         last_ = message;
     }
-    void take_all(Waiters& list, int64_t result) {
-        while (Waiter* waiter = list.take_first()) add(waiter, result);
+    void claim_all(Waiters& list, int64_t result) {
+        while (Waiter* waiter = list.claim_first()) add(waiter, result);
     }
 
 private:
@@ -178,22 +178,22 @@ private:
 
 inline Waiter* Waiters::first() {
     Waiter* waiter = front();
-    while (waiter && waiter->wait->is_decided()) waiter = after(waiter);
+    while (waiter && waiter->wait->is_claimed()) waiter = after(waiter);
     return waiter;
 }
 
-inline bool Waiters::take(Waiter* waiter) {
-    if (!waiter->wait->decide()) return false;
-    waiter->wait->winner = waiter;
+inline bool Waiters::claim(Waiter* waiter) {
+    if (!waiter->wait->claim()) return false;
+    waiter->wait->selected = waiter;
     remove(waiter);
     return true;
 }
 
 // Holds the lock of a list, and completes the added waits after it has released the lock.
-class Changing : public Completions {
+class LockedList : public Completions {
 public:
-    explicit Changing(Waiters& list) : list_(list) { list.enter(); }
-    ~Changing() { list_.leave(); } // then the base class completes the waits
+    explicit LockedList(Waiters& list) : list_(list) { list.lock_list(); }
+    ~LockedList() { list_.unlock_list(); } // then the base class completes the waits
 private:
     Waiters& list_;
 };

@@ -780,7 +780,7 @@ TEST(Fork, MakesNobodyTheHolderOfWhatTheLostHaveLocked) {
     constexpr int many = 100;
     struct Locks {
         fiber_mutex_t mutexes[many]{};
-        fiber_mutex_t unwanted[many]{};
+        fiber_mutex_t orphaned[many]{};
     };
     Locks locks;
     std::atomic<bool> held{false}, end{false};
@@ -789,10 +789,10 @@ TEST(Fork, MakesNobodyTheHolderOfWhatTheLostHaveLocked) {
         auto holds = [&] {
             const int i = number++;
             EXPECT_EQ(fiber_mutex_lock(&locks.mutexes[i]), 0);
-            EXPECT_EQ(fiber_mutex_lock(&locks.unwanted[i]), 0);
+            EXPECT_EQ(fiber_mutex_lock(&locks.orphaned[i]), 0);
             await([&] { return end.load(); });
             EXPECT_EQ(fiber_mutex_unlock(&locks.mutexes[i]), 0);
-            EXPECT_EQ(fiber_mutex_unlock(&locks.unwanted[i]), 0);
+            EXPECT_EQ(fiber_mutex_unlock(&locks.orphaned[i]), 0);
         };
         std::vector<fiber_t> fibers;
         for (int i = 0; i < many; i++) fibers.push_back(start(holds));
@@ -802,7 +802,7 @@ TEST(Fork, MakesNobodyTheHolderOfWhatTheLostHaveLocked) {
     const fiber_cord_t cord = start_cord(on_cord);
     await([&] { return held.load(); });
     in_child([&] {
-        for (fiber_mutex_t &mutex : locks.unwanted) EXPECT_EQ(fiber_mutex_destroy(&mutex), 0);
+        for (fiber_mutex_t &mutex : locks.orphaned) EXPECT_EQ(fiber_mutex_destroy(&mutex), 0);
         auto tries = [&] {
             for (fiber_mutex_t &mutex : locks.mutexes) EXPECT_EQ(fiber_mutex_unlock(&mutex), -EPERM);
         };

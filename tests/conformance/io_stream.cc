@@ -678,7 +678,7 @@ TEST(InotifyTest, TRAP_ABufferThatIsJustFilled) {
 // Descriptor passing
 // ---------------------------------------------------------------------------------------------------------------
 
-TEST(PassingTest, DescriptorsTravelOverAUnixSocket) {
+TEST(ScmRightsTest, DescriptorsTravelOverAUnixSocket) {
     for (bool nonblock : {false, true}) {
         Stream carrier = make_stream(Kind::unix_stream, nonblock);
         Pipe first, second;

@@ -108,7 +108,7 @@ TEST(Select, WhatIsReadyIsTakenAndNothingElse) {
 }
 
 TEST(Select, TRAP_TheFirstOfEachKindWinsAndTheLosersLeaveNoTrace) {
-    for (int winner = 0; winner < 5; winner++) {
+    for (int selected = 0; selected < 5; selected++) {
         Channel in(0), out(0);
         fiber_event_t event{};
         fiber_sem_t sem{};
@@ -124,7 +124,7 @@ TEST(Select, TRAP_TheFirstOfEachKindWinsAndTheLosersLeaveNoTrace) {
         const fiber_t fiber = start(body);
         EXPECT_TRUE(waits(fiber));
         EXPECT_EQ(fiber_event_destroy(&event), -EBUSY);
-        switch (winner) {
+        switch (selected) {
         case 0: EXPECT_EQ(in.put(8), 0); break;
         case 1: EXPECT_EQ(out.take(), 5); break;
         case 2: EXPECT_EQ(fiber_event_set(&event), 0); break;
@@ -132,10 +132,10 @@ TEST(Select, TRAP_TheFirstOfEachKindWinsAndTheLosersLeaveNoTrace) {
         case 4: EXPECT_EQ(fiber_wakeup(joined), 0); break;
         }
         join(fiber);
-        EXPECT_EQ(index, winner);
-        EXPECT_EQ(cases[winner].result, 0);
-        EXPECT_EQ(got, winner == 0 ? 8 : 0);
-        if (winner == 4) {
+        EXPECT_EQ(index, selected);
+        EXPECT_EQ(cases[selected].result, 0);
+        EXPECT_EQ(got, selected == 0 ? 8 : 0);
+        if (selected == 4) {
             EXPECT_EQ(cases[4].value, pointer(77));
             EXPECT_EQ(fiber_join(joined, nullptr), -ESRCH); // it has been joined
         } else {
@@ -361,7 +361,7 @@ TEST(SelectCancel, TRAP_WhatWasGrantedBeforeTheCancelCounts) {
     };
     const fiber_t fiber = start(body);
     EXPECT_EQ(a.put(3), 0);
-    EXPECT_EQ(b.put(4), -EAGAIN); // it is decided
+    EXPECT_EQ(b.put(4), -EAGAIN); // it is claimed
     EXPECT_EQ(fiber_cancel(fiber, nullptr), 0);
     join(fiber);
     EXPECT_EQ(got, 3);
@@ -455,7 +455,7 @@ TEST(SelectScope, TellsWhatFiberScopeNextWouldTell) {
 }
 
 TEST(SelectScope, OneWinsAndTheLosersLeaveNoTrace) {
-    for (int winner = 0; winner < 5; winner++) {
+    for (int selected = 0; selected < 5; selected++) {
         Channel in(0), out(0);
         fiber_event_t event{};
         int got = 0, given = 5, index = -9;
@@ -479,7 +479,7 @@ TEST(SelectScope, OneWinsAndTheLosersLeaveNoTrace) {
             cases[4] = ended(target);
             has_child = true;
             index = fiber_select(cases, 5, FIBER_FOREVER);
-            if (winner) {
+            if (selected) {
                 EXPECT_EQ(told(family), -ETIMEDOUT);
                 EXPECT_EQ(fiber_wakeup(child), 0);
                 EXPECT_EQ(family.next(), 8); // the select did not report it
@@ -489,7 +489,7 @@ TEST(SelectScope, OneWinsAndTheLosersLeaveNoTrace) {
         };
         const fiber_t fiber = start(body);
         await([&] { return has_child && waits(fiber); });
-        switch (winner) {
+        switch (selected) {
         case 0: EXPECT_EQ(fiber_wakeup(child), 0); break;
         case 1: EXPECT_EQ(in.put(8), 0); break;
         case 2: EXPECT_EQ(out.take(), 5); break;
@@ -497,11 +497,11 @@ TEST(SelectScope, OneWinsAndTheLosersLeaveNoTrace) {
         case 4: EXPECT_EQ(fiber_wakeup(target), 0); break;
         }
         join(fiber);
-        EXPECT_EQ(index, winner);
-        EXPECT_EQ(cases[winner].result, winner == 0);
-        EXPECT_EQ(cases[0].fiber.id, winner == 0 ? child.id : 0);
-        EXPECT_EQ(cases[0].number, winner == 0 ? 8 : 0);
-        if (winner != 4) {
+        EXPECT_EQ(index, selected);
+        EXPECT_EQ(cases[selected].result, selected == 0);
+        EXPECT_EQ(cases[0].fiber.id, selected == 0 ? child.id : 0);
+        EXPECT_EQ(cases[0].number, selected == 0 ? 8 : 0);
+        if (selected != 4) {
             EXPECT_EQ(fiber_wakeup(target), 0);
             join(target);
         }

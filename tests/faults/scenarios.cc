@@ -630,7 +630,7 @@ TEST(Faults, AForkedChildGoesOn) {
     EXPECT_EQ(status, 0);
 }
 
-// ---- other loops, hosted fibers, sight ---------------------------------------------------------------------------------
+// ---- other loops, hosted fibers, introspection ----------------------------------------------------------------------
 
 TEST(Faults, ALoopThatRunsTheCord) {
     ON_A_BACKEND();

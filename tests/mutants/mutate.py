@@ -10,7 +10,7 @@ A folder of sources keeps the mutants of its files in its mutants.txt, one recor
 two of them:
 
     the_next_waiter_is_not_woken
-     if (Waiter* next = mutex.take_first()) {
+     if (Waiter* next = mutex.claim_first()) {
     -    done.add(next, 0);
     > conformance Mutex*:Cond*
 

@@ -112,7 +112,7 @@ class Steps:
             "--target",
             "fiberrt",
             "fiberrt_archive",
-            "choice_test",
+            "backend_selection_test",
             "io_refused_test",
             "deny_uring",
         ]
@@ -124,7 +124,7 @@ class Steps:
     def backends(self, uring: str, ev: str) -> bool:
         """Tests a little I/O: runs tests of the release build with the library of that build."""
         tree = BUILD / f"backends/uring-{uring}-ev-{ev}"
-        some = "^(choice_test|io_refused_test.EPERM|abi.check_symbols)"
+        some = "^(backend_selection_test|io_refused_test.EPERM|abi.check_symbols)"
         ctest = ["ctest", "--test-dir", tree, "--output-on-failure", "--no-tests=error", "-j", 2]
         if run([*ctest, "--exclude-regex", "refused$", "--tests-regex", some]) != 0:
             return False

@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// Operations by plain system calls that never block the thread (attempt.h).
+// Operations by plain system calls that never block the thread (try_op.h).
 //
 // recv and send have MSG_DONTWAIT. For the others, which wait unless the descriptor has O_NONBLOCK, this file uses
 // RWF_NOWAIT, or, where the kernel does not support that, polls the descriptor first.
-#include "io/attempt.h"
+#include "io/try_op.h"
 
 #include "base/keep_errno.h"
 #include "base/mutex.h"
 #include "base/parse_number.h"
 #include "base/readable.h"
-#include "io/parts.h"
+#include "io/iovecs.h"
 #include "io/sockets.h"
 #include "io/terminal.h"
 
@@ -47,11 +47,11 @@ mode_t type_of(int fd, struct stat* file) { return fstat(fd, file) < 0 ? 0 : fil
 
 bool on_disk(mode_t type) { return type == S_IFREG || type == S_IFBLK; }
 
-int64_t transfer(const Op& op, const Parts& parts, int flags) {
+int64_t transfer(const Op& op, const Iovecs& iovecs, int flags) {
     bool in = op.code == OpCode::read || op.code == OpCode::readv;
-    return steadily([&] {
-        return in ? preadv2(op.fd, parts.iov, parts.count, off_t(op.offset), flags)
-                  : pwritev2(op.fd, parts.iov, parts.count, off_t(op.offset), flags);
+    return retry_eintr([&] {
+        return in ? preadv2(op.fd, iovecs.iov, iovecs.count, off_t(op.offset), flags)
+                  : pwritev2(op.fd, iovecs.iov, iovecs.count, off_t(op.offset), flags);
     });
 }
 
@@ -60,7 +60,7 @@ int64_t transfer(const Op& op, const Parts& parts, int flags) {
 int64_t transfer_of_nothing(const Op& op) {
     bool in = op.code == OpCode::read || op.code == OpCode::readv;
     iovec nothing = {nullptr, 0};
-    return answer(in ? readv(op.fd, &nothing, 1) : writev(op.fd, &nothing, 1));
+    return result_or_errno(in ? readv(op.fd, &nothing, 1) : writev(op.fd, &nothing, 1));
 }
 
 // Whether a ready eventfd has room for this number. 0: yes; -EAGAIN: no; another -E...: it could not be checked; 1: the
@@ -87,15 +87,15 @@ int fits_eventfd(int fd, const iovec& buffer) {
 
 // Writes the buffers one by one, for descriptors that belong to no file system, such as an eventfd. The kernel handles
 // each buffer as a separate write, so each may wait.
-int64_t write_one_by_one(const Op& op, const Parts& parts) {
+int64_t write_one_by_one(const Op& op, const Iovecs& iovecs) {
     int64_t all = 0;
-    for (int i = 0; i < parts.count; i++) {
-        iovec buffer = parts.iov[i];
+    for (int i = 0; i < iovecs.count; i++) {
+        iovec buffer = iovecs.iov[i];
         if (!buffer.iov_len) continue;
         bool refused = buffer.iov_len < sizeof(uint64_t) && too_short_to_wait(op.fd, buffer.iov_len);
         int64_t moved = refused ? 1 : fits_eventfd(op.fd, buffer);
         if (moved == 0 && !ready(op.fd, POLLOUT)) moved = -EAGAIN;
-        if (moved >= 0) moved = steadily([&] { return pwritev2(op.fd, &buffer, 1, off_t(op.offset), 0); });
+        if (moved >= 0) moved = retry_eintr([&] { return pwritev2(op.fd, &buffer, 1, off_t(op.offset), 0); });
         if (moved < 0) return all ? all : moved;
         all += moved;
         if (size_t(moved) < buffer.iov_len) break;
@@ -105,14 +105,14 @@ int64_t write_one_by_one(const Op& op, const Parts& parts) {
 
 // Writes to a descriptor that is no disk and does not support RWF_NOWAIT: only if it is ready, and only as many bytes
 // as it then accepts without a wait.
-int64_t write_if_ready(const Op& op, Parts& parts) {
+int64_t write_if_ready(const Op& op, Iovecs& iovecs) {
     MutexGuard guard(one_at_a_time);
     struct stat file;
-    if (parts.bytes() && type_of(op.fd, &file) == 0 && fcntl(op.fd, F_GETFD) >= 0) return write_one_by_one(op, parts);
+    if (iovecs.bytes() && type_of(op.fd, &file) == 0 && fcntl(op.fd, F_GETFD) >= 0) return write_one_by_one(op, iovecs);
     // coverage: kernel
-    if (parts.bytes() && !ready(op.fd, POLLOUT)) return -EAGAIN;
-    parts.cut(PIPE_BUF); // a pipe that is ready has room for this many bytes
-    return transfer(op, parts, 0);
+    if (iovecs.bytes() && !ready(op.fd, POLLOUT)) return -EAGAIN;
+    iovecs.cut(PIPE_BUF); // a pipe that is ready has room for this many bytes
+    return transfer(op, iovecs, 0);
 }
 
 bool nonblocking(int fd) { return fcntl(fd, F_GETFL) & O_NONBLOCK; }
@@ -120,7 +120,7 @@ bool nonblocking(int fd) { return fcntl(fd, F_GETFL) & O_NONBLOCK; }
 // Transfers through a new descriptor of the same FIFO, with O_NONBLOCK. A FIFO of a file system does not support
 // RWF_NOWAIT, and other processes may read and write it, so a poll says nothing about the transfer that follows.
 // op_blocking: the FIFO could not be opened again.
-int64_t transfer_by_own_opening(const Op& op, const Parts& parts, int access) {
+int64_t transfer_by_own_opening(const Op& op, const Iovecs& iovecs, int access) {
     char path[32];
     snprintf(path, sizeof path, "/proc/thread-self/fd/%d", op.fd);
     Op own = op;
@@ -130,17 +130,17 @@ int64_t transfer_by_own_opening(const Op& op, const Parts& parts, int access) {
         return -EPIPE;
     }
     if (own.fd < 0) return op_blocking;
-    int64_t result = transfer(own, parts, 0);
+    int64_t result = transfer(own, iovecs, 0);
     close(own.fd);
     return result;
 }
 
 int64_t read_now(const Op& op) {
-    Parts parts(op);
-    int64_t got = transfer(op, parts, RWF_NOWAIT);
+    Iovecs iovecs(op);
+    int64_t got = transfer(op, iovecs, RWF_NOWAIT);
     struct stat file;
     if (got >= 0) {
-        if (size_t(got) == parts.bytes() || !on_disk(type_of(op.fd, &file))) return got;
+        if (size_t(got) == iovecs.bytes() || !on_disk(type_of(op.fd, &file))) return got;
         // A short read of a file: the end of the file, or the rest is not in memory.
         bool own_position = int64_t(op.offset) < 0;
         int64_t at = own_position ? lseek(op.fd, 0, SEEK_CUR) : int64_t(op.offset) + got;
@@ -152,36 +152,36 @@ int64_t read_now(const Op& op) {
     mode_t type = type_of(op.fd, &file);
     if (on_disk(type)) return op_blocking;
     if (got == -EAGAIN) return got;
-    if (int error = parts.check()) return error;
+    if (int error = iovecs.check()) return error;
     if (type == S_IFSOCK) {
-        if (!parts.bytes()) return transfer(op, parts, 0); // ends at once
+        if (!iovecs.bytes()) return transfer(op, iovecs, 0); // ends at once
         msghdr message = {};
-        message.msg_iov = const_cast<iovec*>(parts.iov);
-        message.msg_iovlen = size_t(parts.count);
-        return steadily([&] { return recvmsg(op.fd, &message, MSG_DONTWAIT); });
+        message.msg_iov = const_cast<iovec*>(iovecs.iov);
+        message.msg_iovlen = size_t(iovecs.count);
+        return retry_eintr([&] { return recvmsg(op.fd, &message, MSG_DONTWAIT); });
     }
-    if (!parts.bytes() || nonblocking(op.fd)) return transfer(op, parts, 0);
+    if (!iovecs.bytes() || nonblocking(op.fd)) return transfer(op, iovecs, 0);
     if (int64_t error = transfer_of_nothing(op)) return error;
-    if (!type && too_short_to_wait(op.fd, parts.bytes())) return transfer(op, parts, 0);
-    int64_t result = type == S_IFIFO ? transfer_by_own_opening(op, parts, O_RDONLY) : op_blocking;
+    if (!type && too_short_to_wait(op.fd, iovecs.bytes())) return transfer(op, iovecs, 0);
+    int64_t result = type == S_IFIFO ? transfer_by_own_opening(op, iovecs, O_RDONLY) : op_blocking;
     if (result != op_blocking) return result;
-    return readable_now(op.fd, parts.bytes()) ? op_blocking : -EAGAIN; // read_if_ready() in plain.cc reads
+    return readable_now(op.fd, iovecs.bytes()) ? op_blocking : -EAGAIN; // read_if_ready() in blocking_fallback.cc reads
 }
 
 int64_t write_now(const Op& op) {
-    Parts parts(op);
+    Iovecs iovecs(op);
     // Never on disks: after a short write with RWF_NOWAIT, the rest of a write with O_APPEND could land elsewhere.
     struct stat file;
     mode_t type = type_of(op.fd, &file);
     if (on_disk(type)) return op_blocking;
-    int64_t put = transfer(op, parts, RWF_NOWAIT);
+    int64_t put = transfer(op, iovecs, RWF_NOWAIT);
     if (put != -EOPNOTSUPP) return put;
-    if (int error = parts.check()) return error;
+    if (int error = iovecs.check()) return error;
     if (int64_t error = transfer_of_nothing(op)) return error;
-    if (op.may_block && parts.bytes()) return ready(op.fd, POLLOUT) ? op_blocking : -EAGAIN;
-    if (!parts.bytes() || nonblocking(op.fd)) return transfer(op, parts, 0);
-    int64_t result = type == S_IFIFO ? transfer_by_own_opening(op, parts, O_WRONLY) : op_blocking;
-    return result == op_blocking ? write_if_ready(op, parts) : result;
+    if (op.may_block && iovecs.bytes()) return ready(op.fd, POLLOUT) ? op_blocking : -EAGAIN;
+    if (!iovecs.bytes() || nonblocking(op.fd)) return transfer(op, iovecs, 0);
+    int64_t result = type == S_IFIFO ? transfer_by_own_opening(op, iovecs, O_WRONLY) : op_blocking;
+    return result == op_blocking ? write_if_ready(op, iovecs) : result;
 }
 
 // Returns 0 if the process has a free descriptor number, otherwise -EMFILE. It opens an eventfd, not a copy of the
@@ -199,7 +199,7 @@ int64_t accept_now(const Op& op) {
     auto call = [&] { return accept4(op.fd, address, length, int(op.flags)); };
     int flags = fcntl(op.fd, F_GETFL);
     if (flags < 0) return -errno;
-    if (flags & O_NONBLOCK) return steadily(call);
+    if (flags & O_NONBLOCK) return retry_eintr(call);
     MutexGuard guard(one_at_a_time);
     // If op.fd is not a listener, the call itself fails at once with the error.
     int listens = 0;
@@ -208,7 +208,7 @@ int64_t accept_now(const Op& op) {
         int error = no_free_number(); // without a free number, accept fails before it waits
         return error ? error : -EAGAIN;
     }
-    return steadily(call);
+    return retry_eintr(call);
 }
 
 int64_t connect_now(const Op& op) {
@@ -216,11 +216,11 @@ int64_t connect_now(const Op& op) {
     auto call = [&] { return connect(op.fd, address, socklen_t(op.offset)); };
     int flags = fcntl(op.fd, F_GETFL);
     if (flags < 0) return -errno;
-    if (flags & O_NONBLOCK) return steadily(call);
+    if (flags & O_NONBLOCK) return retry_eintr(call);
     MutexGuard guard(one_at_a_time);
     flags = fcntl(op.fd, F_GETFL);
     fcntl(op.fd, F_SETFL, flags | O_NONBLOCK);
-    int64_t result = steadily(call);
+    int64_t result = retry_eintr(call);
     fcntl(op.fd, F_SETFL, flags);
     return result;
 }
@@ -238,13 +238,13 @@ int64_t close_now(int fd) {
         bool of_memory = type == S_IFCHR && major(file.st_rdev) == 1; // /dev/null and the like have nothing to drain
         if (on_disk(type) || (type == S_IFCHR && !of_memory)) return op_blocking;
     }
-    return answer(close(fd)); // never repeated: the descriptor is closed whatever the result
+    return result_or_errno(close(fd)); // never repeated: the descriptor is closed whatever the result
 }
 
 int64_t poll_now(const Op& op) {
     if (op.fd < 0) return -EBADF; // poll(2) would ignore it
     pollfd look = {op.fd, short(op.flags), 0};
-    int64_t count = steadily([&] { return poll(&look, 1, 0); });
+    int64_t count = retry_eintr([&] { return poll(&look, 1, 0); });
     if (count <= 0) return count < 0 ? count : -EAGAIN;
     return look.revents & POLLNVAL ? -EBADF : uint16_t(look.revents);
 }
@@ -257,15 +257,15 @@ int64_t splice_into_waiting_socket(const Op& op, int out) {
     if (pipe2(copy, O_CLOEXEC | O_NONBLOCK) < 0) return -errno;
     char bytes[PIPE_BUF];
     size_t most = op.length < sizeof bytes ? op.length : sizeof bytes;
-    int64_t result = steadily([&] { return tee(op.fd, copy[1], most, SPLICE_F_NONBLOCK); });
-    if (result > 0) result = steadily([&] { return read(copy[0], bytes, size_t(result)); });
+    int64_t result = retry_eintr([&] { return tee(op.fd, copy[1], most, SPLICE_F_NONBLOCK); });
+    if (result > 0) result = retry_eintr([&] { return read(copy[0], bytes, size_t(result)); });
     if (result > 0) {
         int flags = MSG_DONTWAIT | MSG_NOSIGNAL | (op.flags & SPLICE_F_MORE ? MSG_MORE : 0);
-        result = steadily([&] { return send(out, bytes, size_t(result), flags); });
+        result = retry_eintr([&] { return send(out, bytes, size_t(result), flags); });
     }
     // A read would wait if another reader had taken the bytes.
     auto take = [&] { return splice(op.fd, nullptr, copy[1], nullptr, size_t(result), SPLICE_F_NONBLOCK); };
-    if (result > 0) steadily(take);
+    if (result > 0) retry_eintr(take);
     close(copy[0]);
     close(copy[1]);
     return result;
@@ -290,18 +290,18 @@ int64_t splice_now(const Op& op) {
     struct stat file;
     mode_t from = type_of(op.fd, &file);
     mode_t to = type_of(out.fd, &file);
-    if (from != S_IFIFO && to != S_IFIFO) return answer(splice_call(op)); // fails with the right error
+    if (from != S_IFIFO && to != S_IFIFO) return result_or_errno(splice_call(op)); // fails with the right error
     mode_t end = from == S_IFIFO ? to : from;
     int end_fd = from == S_IFIFO ? out.fd : op.fd;
     if (on_disk(end)) return op_blocking;
-    if (end == S_IFIFO || nonblocking(end_fd)) return answer(splice_call(op));
+    if (end == S_IFIFO || nonblocking(end_fd)) return result_or_errno(splice_call(op));
     if (from == S_IFIFO && has_ended(op.fd)) return 0;
     if (end == S_IFCHR) return can_splice_device(op) ? op_blocking : -EAGAIN;
     MutexGuard guard(one_at_a_time);
     bool sends = to == S_IFSOCK && int64_t(out.offset) < 0; // a send reports a shutdown that poll(2) does not
     if (!ready(op.fd, POLLIN) || (!ready(out.fd, POLLOUT) && !(sends && must_retry_send(out.fd)))) return -EAGAIN;
     if (sends) return splice_into_waiting_socket(op, out.fd);
-    return answer(splice_call(op, from == S_IFIFO ? PIPE_BUF : SIZE_MAX));
+    return result_or_errno(splice_call(op, from == S_IFIFO ? PIPE_BUF : SIZE_MAX));
 }
 
 int64_t call(const Op& op) {
@@ -314,9 +314,9 @@ int64_t call(const Op& op) {
     case OpCode::recv:
     case OpCode::send: return recv_or_send_now(op);
     case OpCode::recvmsg:
-        return steadily([&] { return recvmsg(op.fd, static_cast<msghdr*>(op.address), flags | MSG_DONTWAIT); });
+        return retry_eintr([&] { return recvmsg(op.fd, static_cast<msghdr*>(op.address), flags | MSG_DONTWAIT); });
     case OpCode::sendmsg:
-        return steadily(
+        return retry_eintr(
             [&] { return sendmsg(op.fd, static_cast<msghdr*>(op.address), flags | MSG_DONTWAIT | MSG_NOSIGNAL); });
     case OpCode::accept: return accept_now(op);
     case OpCode::connect: return connect_now(op);
@@ -359,7 +359,7 @@ bool too_short_to_wait(int fd, size_t bytes) {
     return false;
 }
 
-int64_t attempt(const Op& op) {
+int64_t try_op(const Op& op) {
     KeepErrno keep;
     io_begins(); // for ThreadSanitizer, as for operations of a ring
     int64_t result = call(op);
@@ -370,6 +370,6 @@ int64_t attempt(const Op& op) {
 // The child's lock is new and free: the lock guards system calls only, so nothing is left half done. fork() does not
 // take the lock, because a thread that holds it may be waiting: another process may have taken the data that poll(2)
 // reported.
-void attempts_forked() { new (&one_at_a_time) pthread_mutex_t(PTHREAD_MUTEX_INITIALIZER); }
+void try_op_forked() { new (&one_at_a_time) pthread_mutex_t(PTHREAD_MUTEX_INITIALIZER); }
 
 } // namespace fiberrt

@@ -1,17 +1,17 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// DescriptorUse: registers a call's use of a descriptor, and runs its operations by the backend, by calls or on the
+// DescriptorGuard: registers a call's use of a descriptor, and runs its operations by the backend, by calls or on the
 // pool.
-#include "io/descriptor_use.h"
+#include "io/descriptor_guard.h"
 
 #include "base/keep_errno.h"
 #include "base/planted.h"
 #include "core/cancel.h"
 #include "core/cord.h"
 #include "core/scheduler.h"
-#include "io/attempt.h"
 #include "io/closing.h"
 #include "io/io.h"
 #include "io/offload_op.h"
+#include "io/try_op.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -30,7 +30,7 @@ void stop_unless_interrupted(Wait* wait, int reason) { // coverage: race
 
 } // namespace
 
-DescriptorUse::DescriptorUse(Cord& cord, int fd, bool stackless) : cord_(cord), stackless_(stackless) {
+DescriptorGuard::DescriptorGuard(Cord& cord, int fd, bool stackless) : cord_(cord), stackless_(stackless) {
     if (cord.sched.current->sched.pending) return; // run() will return it; nothing need be opened
     if (!cord.io) error_ = Io::open(cord);
     if (error_) return;
@@ -47,15 +47,15 @@ DescriptorUse::DescriptorUse(Cord& cord, int fd, bool stackless) : cord_(cord), 
             return;
         }
     }
-    descriptor_->uses.push_back(this);
+    descriptor_->guards.push_back(this);
 }
 
-DescriptorUse::DescriptorUse(DescriptorUse& first, int fd) : DescriptorUse(first.cord_, fd) {
+DescriptorGuard::DescriptorGuard(DescriptorGuard& first, int fd) : DescriptorGuard(first.cord_, fd) {
     other_ = &first;
     first.other_ = this;
 }
 
-DescriptorUse::~DescriptorUse() {
+DescriptorGuard::~DescriptorGuard() {
     if (other_) other_->other_ = nullptr;
     if (fd_ != none) {
         std::atomic<uint32_t>& uses = uses_of(cord_, fd_); // only this cord writes it
@@ -63,7 +63,7 @@ DescriptorUse::~DescriptorUse() {
     }
     if (!linked()) return;
     unlink();
-    if (!descriptor_->uses.empty()) return;
+    if (!descriptor_->guards.empty()) return;
     if (descriptor_->closer) wake(descriptor_->closer, 0);
     if (CloseRequest* request = descriptor_->request) {
         descriptor_->request = nullptr;
@@ -71,7 +71,7 @@ DescriptorUse::~DescriptorUse() {
     }
 }
 
-[[gnu::always_inline]] inline int64_t DescriptorUse::done_at_once(int64_t result) {
+[[gnu::always_inline]] inline int64_t DescriptorGuard::done_at_once(int64_t result) {
     if (stackless_) {
         charge_call(cord_);
     } else {
@@ -80,28 +80,28 @@ DescriptorUse::~DescriptorUse() {
     return result;
 }
 
-inline void DescriptorUse::note_result(const Op& op, int64_t result) {
-    attempted_ = true;
+inline void DescriptorGuard::note_result(const Op& op, int64_t result) {
+    tried_by_call_ = true;
     if (op.code == OpCode::read || op.code == OpCode::recv) descriptor_->drained = result > 0 && result < op.length;
 }
 
-[[gnu::always_inline]] inline int64_t DescriptorUse::note_attempt(const Op& op, int64_t result) {
+[[gnu::always_inline]] inline int64_t DescriptorGuard::note_try(const Op& op, int64_t result) {
     note_result(op, result);
     return done_at_once(result);
 }
 
 // Inlined into run(): two calls there would cost more than sharing this code with stackless fibers saves.
-[[gnu::always_inline]] inline int64_t DescriptorUse::begin_here(Op& op, bool told_ready) {
-    bool by_calls = by_attempts();
-    if (!told_ready || !by_calls) {
+[[gnu::always_inline]] inline int64_t DescriptorGuard::begin_here(Op& op, bool reported_ready) {
+    bool by_calls = backend_only_polls();
+    if (!reported_ready || !by_calls) {
         if (int error = PLANTED(a_lost_cancel) && descriptor_ ? error_ : check())
-            return told_ready ? look_once_more(op, error) : error;
+            return reported_ready ? try_once_more(op, error) : error;
     }
     CordIo& io = *cord_.io;
     io.given++;
     if ((by_calls && op.code != OpCode::poll) || !(rings_have(op.code) || simulated())) return run_by_calls(op);
     if (by_calls && !op.hint) {
-        int64_t result = io.backend->attempt(op);
+        int64_t result = io.backend->try_op(op);
         if (result != -EAGAIN) return done_at_once(result);
     }
     io.in_flight++;
@@ -112,13 +112,13 @@ inline void DescriptorUse::note_result(const Op& op, int64_t result) {
     return op_given;
 }
 
-[[gnu::always_inline]] inline int64_t DescriptorUse::go_on_here(Op& op, bool told_ready, int64_t result) {
-    bool by_calls = by_attempts();
+[[gnu::always_inline]] inline int64_t DescriptorGuard::go_on_here(Op& op, bool reported_ready, int64_t result) {
+    bool by_calls = backend_only_polls();
     if (by_calls && op.finished) cord_.io->unconsumed--;
     if (result == op_again) return result;
     if (op.stop_reason && result == op.stop_reason) {
-        if (op.seen && is_blocking_read(op)) return give_once_more(op, result);
-        if (told_ready) return look_once_more(op, result); // the backend had not begun it: not tried yet
+        if (op.seen && is_blocking_read(op)) return give_again(op, result);
+        if (reported_ready) return try_once_more(op, result); // the backend had not begun it: not tried yet
     }
     if (result == op_no_thread) { // coverage: no memory
         if (stackless_) return op_blocking;
@@ -129,19 +129,21 @@ inline void DescriptorUse::note_result(const Op& op, int64_t result) {
     return result;
 }
 
-int64_t DescriptorUse::run(Op& op, bool told_ready, int64_t until) {
+int64_t DescriptorGuard::run(Op& op, bool reported_ready, int64_t until) {
     for (;;) {
-        int64_t result = begin_here(op, told_ready);
-        if (result == op_given) result = go_on_here(op, told_ready, wait(op, until));
+        int64_t result = begin_here(op, reported_ready);
+        if (result == op_given) result = go_on_here(op, reported_ready, wait(op, until));
         if (result != op_again) return result;
     }
 }
 
-int64_t DescriptorUse::begin(Op& op, bool told_ready) { return begin_here(op, told_ready); }
+int64_t DescriptorGuard::begin(Op& op, bool reported_ready) { return begin_here(op, reported_ready); }
 
-int64_t DescriptorUse::go_on(Op& op, bool told_ready, int64_t result) { return go_on_here(op, told_ready, result); }
+int64_t DescriptorGuard::go_on(Op& op, bool reported_ready, int64_t result) {
+    return go_on_here(op, reported_ready, result);
+}
 
-int64_t DescriptorUse::give_once_more(Op& op, int64_t error) {
+int64_t DescriptorGuard::give_again(Op& op, int64_t error) {
     constexpr int64_t enough_ns = 100'000'000;
     CordIo& io = *cord_.io;
     io.in_flight++;
@@ -149,42 +151,42 @@ int64_t DescriptorUse::give_once_more(Op& op, int64_t error) {
     op.Wait::stop = stop_unless_interrupted;
     io.backend->give(io.state, &op);
     int64_t result = wait(op, deadline_after(cord_, enough_ns));
-    if (result == op_no_thread || may_be_refusal(result)) return look_once_more(op, error);
+    if (result == op_no_thread || may_be_refusal(result)) return try_once_more(op, error);
     if (result < 0) return error;
     not_ended_by(int(error));
     mark_filled(op, result);
     return result;
 }
 
-int64_t DescriptorUse::run_by_calls(Op& op) {
-    int64_t result = attempt(op);
+int64_t DescriptorGuard::run_by_calls(Op& op) {
+    int64_t result = try_op(op);
     if (result == op_blocking) {
-        attempted_ = true;
+        tried_by_call_ = true;
         if (stackless_) return op_blocking;
         OpJob job(cord_, op);
         if (waits_stop_the_pool(cord_) || !begin_elsewhere(cord_, op, job)) return run_here(op);
         result = wait(op);
         bool untried = op.stop_reason && result == op.stop_reason; // no thread of the pool had begun it
         bool looks = op.code == OpCode::splice || (is_blocking_read(op) && isatty(op.fd));
-        return untried && looks ? look_once_more(op, result) : result;
+        return untried && looks ? try_once_more(op, result) : result;
     }
-    if (result < 0 || op.code != OpCode::accept) return note_attempt(op, result);
+    if (result < 0 || op.code != OpCode::accept) return note_try(op, result);
     CordIo& io = *cord_.io;
     if (io.backend->closing) io.backend->closing(io.state, int(result)); // forgets the number's former file
     op.result = result; // for close_unclaimed(), in case the fiber never runs again after others' turns
     wait_ = &op;
-    note_attempt(op, result);
+    note_try(op, result);
     wait_ = nullptr;
     return result;
 }
 
-int64_t DescriptorUse::run_by_calls_alone(Op& op, bool told_ready) {
-    if (int error = check()) return told_ready ? look_once_more(op, error) : error;
+int64_t DescriptorGuard::run_by_calls_alone(Op& op, bool reported_ready) {
+    if (int error = check()) return reported_ready ? try_once_more(op, error) : error;
     cord_.io->given++;
     return run_by_calls(op);
 }
 
-int64_t DescriptorUse::look_once_more(const Op& op, int64_t error) {
+int64_t DescriptorGuard::try_once_more(const Op& op, int64_t error) {
     int64_t result = last_try(op);
     if (result == -EAGAIN) return error;
     CordIo& io = *cord_.io;
@@ -194,36 +196,36 @@ int64_t DescriptorUse::look_once_more(const Op& op, int64_t error) {
     return result;
 }
 
-int64_t DescriptorUse::check_before_wait(const Op& op) {
+int64_t DescriptorGuard::check_before_wait(const Op& op) {
     int error = PLANTED(a_lost_cancel) && descriptor_ ? error_ : check();
-    return error ? look_once_more(op, error) : -EAGAIN;
+    return error ? try_once_more(op, error) : -EAGAIN;
 }
 
-int64_t DescriptorUse::attempt_or_run(Op& op, bool told_ready) {
-    int64_t result = attempt_first(op, told_ready);
-    return result == op_given ? run(op, told_ready) : result;
+int64_t DescriptorGuard::try_or_run(Op& op, bool reported_ready) {
+    int64_t result = try_before_run(op, reported_ready);
+    return result == op_given ? run(op, reported_ready) : result;
 }
 
-int64_t DescriptorUse::attempt_first(Op& op, bool told_ready) {
-    if (simulated() || by_attempts()) return op_given;
-    int error = told_ready ? 0 : check();
+int64_t DescriptorGuard::try_before_run(Op& op, bool reported_ready) {
+    if (simulated() || backend_only_polls()) return op_given;
+    int error = reported_ready ? 0 : check();
     if (error) return error;
-    int64_t result = attempt(op);
-    return result == op_blocking ? op_given : has_attempted(op, result);
+    int64_t result = try_op(op);
+    return result == op_blocking ? op_given : has_tried(op, result);
 }
 
-int64_t DescriptorUse::has_attempted(const Op& op, int64_t result) {
+int64_t DescriptorGuard::has_tried(const Op& op, int64_t result) {
     cord_.io->given++;
-    return note_attempt(op, result);
+    return note_try(op, result);
 }
 
-bool DescriptorUse::wait_first(const Op& op) const {
+bool DescriptorGuard::wait_first(const Op& op) const {
     if (op.code != OpCode::read && op.code != OpCode::recv) return false;
     bool waits = op.length && !(op.code == OpCode::recv && op.flags & MSG_OOB); // other reads do not take those bytes
     return waits && descriptor_ && descriptor_->drained;
 }
 
-int64_t DescriptorUse::run_here(const Op& op) {
+int64_t DescriptorGuard::run_here(const Op& op) {
     bool writes = op.code == OpCode::write || op.code == OpCode::writev;
     // coverage: kernel
     if (op.may_block && writes) { // a terminal: waits at least until it accepts bytes
@@ -231,34 +233,34 @@ int64_t DescriptorUse::run_here(const Op& op) {
         if (answer < 0) return answer;
     }
     io_begins();
-    int64_t result = plain_call(op);
+    int64_t result = blocking_fallback(op);
     io_ends();
     return result;
 }
 
-void DescriptorUse::not_ended_by(int error) {
+void DescriptorGuard::not_ended_by(int error) {
     if (error == -EINTR) interrupt_given_back(cord_, cord_.sched.current);
 }
 
-int DescriptorUse::check() {
+int DescriptorGuard::check() {
     Fiber* me = cord_.sched.current;
-    if (me->sched.pending && !insists_) return check_pending(cord_, me);
+    if (me->sched.pending && !ignores_pending_) return check_pending(cord_, me);
     return error_ || !other_ ? error_ : other_->error_;
 }
 
-void DescriptorUse::stop(int reason) {
+void DescriptorGuard::stop(int reason) {
     Wait* wait = wait_ || !other_ ? wait_ : other_->wait_;
     if (wait && wait->fiber) wait->stop(wait, reason); // no fiber: the wait has ended already
 }
 
-void DescriptorUse::close_unclaimed() {
+void DescriptorGuard::close_unclaimed() {
     bool done = wait_ && wait_->what == WaitFor::op && !wait_->fiber;
     if (!done || wait_->result < 0) return;
     OpCode code = static_cast<Op*>(wait_)->code;
     if (code == OpCode::open || code == OpCode::open2 || code == OpCode::accept) ::close(int(wait_->result));
 }
 
-int64_t DescriptorUse::wait(Wait& wait, int64_t deadline) {
+int64_t DescriptorGuard::wait(Wait& wait, int64_t deadline) {
     wait_ = &wait;
     int64_t result = park(cord_, wait, deadline);
     wait_ = nullptr;
@@ -266,8 +268,8 @@ int64_t DescriptorUse::wait(Wait& wait, int64_t deadline) {
 }
 
 int64_t run_alone(Cord& cord, Op& op) {
-    DescriptorUse use(cord, op.fd);
-    return use.run(op);
+    DescriptorGuard guard(cord, op.fd);
+    return guard.run(op);
 }
 
 int Io::descriptor(int fd, Descriptor** out) {
@@ -286,7 +288,7 @@ int Io::descriptor(int fd, Descriptor** out) {
     }
     if (!descriptors[fd]) {
         KeepErrno keep;
-        descriptors[fd] = make_plain<Descriptor>();
+        descriptors[fd] = make_by_malloc<Descriptor>();
         if (!descriptors[fd]) return -ENOMEM;
     }
     *out = descriptors[fd];
@@ -295,13 +297,13 @@ int Io::descriptor(int fd, Descriptor** out) {
 
 Descriptor* Io::used(int fd) const {
     Descriptor* descriptor = fd < descriptor_count ? descriptors[fd] : nullptr;
-    return descriptor && !descriptor->uses.empty() ? descriptor : nullptr;
+    return descriptor && !descriptor->guards.empty() ? descriptor : nullptr;
 }
 
 void Io::end_uses(Descriptor& descriptor) {
-    for (DescriptorUse* use = descriptor.uses.front(); use; use = descriptor.uses.after(use)) {
-        use->error_ = -EBADF;
-        use->stop(-EBADF);
+    for (DescriptorGuard* guard = descriptor.guards.front(); guard; guard = descriptor.guards.after(guard)) {
+        guard->error_ = -EBADF;
+        guard->stop(-EBADF);
     }
 }
 

@@ -7,9 +7,9 @@
 
 #include "base/keep_errno.h"
 #include "core/cord.h"
-#include "io/attempt.h"
-#include "io/parts.h"
+#include "io/iovecs.h"
 #include "io/terminal.h"
+#include "io/try_op.h"
 
 #include <fcntl.h>
 #include <limits.h>
@@ -91,18 +91,20 @@ pthread_mutex_t& look_of(int fd, const struct stat& file) {
 }
 
 // Reads the bytes that are available; fails with EAGAIN instead of waiting.
-int64_t read_if_ready(const Op& op, Parts& parts) {
+int64_t read_if_ready(const Op& op, Iovecs& iovecs) {
     struct stat file;
-    bool waits = fstat(op.fd, &file) == 0 && !S_ISREG(file.st_mode) && !S_ISBLK(file.st_mode) && parts.bytes();
-    auto call = [&] { return preadv2(op.fd, parts.iov, parts.count, off_t(op.offset), 0); }; // ~0: at its own position
+    bool waits = fstat(op.fd, &file) == 0 && !S_ISREG(file.st_mode) && !S_ISBLK(file.st_mode) && iovecs.bytes();
+    auto call = [&] {
+        return preadv2(op.fd, iovecs.iov, iovecs.count, off_t(op.offset), 0);
+    }; // ~0: at its own position
     if (!waits) return call();
     LookHeld held(look_of(op.fd, file));
-    size_t there = held ? readable_now(op.fd, parts.bytes()) : 0;
+    size_t there = held ? readable_now(op.fd, iovecs.bytes()) : 0;
     if (!there) {
         errno = EAGAIN;
         return -1;
     }
-    parts.cut(there);
+    iovecs.cut(there);
     return call();
 }
 
@@ -128,21 +130,22 @@ bool writable(int fd) {
 }
 
 // Writes as many bytes as a terminal accepts without a wait. It was ready a moment ago.
-int64_t write_terminal(int fd, const Parts& parts) {
+int64_t write_terminal(int fd, const Iovecs& iovecs) {
     int64_t sum = 0;
-    for (int i = 0; i < parts.count;) {
+    for (int i = 0; i < iovecs.count;) {
         // As many buffers as fit into terminal_room, or a part of one.
-        iovec piece = parts.iov[i];
+        iovec piece = iovecs.iov[i];
         size_t bytes = piece.iov_len;
         int count = 1;
-        while (i + count < parts.count && bytes + parts.iov[i + count].iov_len <= terminal_room) {
-            bytes += parts.iov[i + count++].iov_len;
+        while (i + count < iovecs.count && bytes + iovecs.iov[i + count].iov_len <= terminal_room) {
+            bytes += iovecs.iov[i + count++].iov_len;
         }
-        const iovec* group = parts.iov + i;
+        const iovec* group = iovecs.iov + i;
         for (size_t done = 0; done < bytes || bytes == 0;) {
             if (count == 1) {
                 size_t left = bytes - done;
-                piece = {static_cast<char*>(parts.iov[i].iov_base) + done, left < terminal_room ? left : terminal_room};
+                piece = {static_cast<char*>(iovecs.iov[i].iov_base) + done,
+                         left < terminal_room ? left : terminal_room};
                 group = &piece;
             }
             if (sum && !writable(fd)) return sum;
@@ -159,9 +162,9 @@ int64_t write_terminal(int fd, const Parts& parts) {
 }
 
 int64_t call(const Op& op) {
-    Parts parts(op);
+    Iovecs iovecs(op);
     bool writes = op.code == OpCode::write || op.code == OpCode::writev;
-    if (op.may_block && writes && isatty(op.fd)) return write_terminal(op.fd, parts);
+    if (op.may_block && writes && isatty(op.fd)) return write_terminal(op.fd, iovecs);
     switch (op.code) {
     case OpCode::open: return open(path_of(op), int(op.flags), op.length);
     case OpCode::open2: return syscall(SYS_openat2, folder_of(op), path_of(op), op.address2, size_t{op.length});
@@ -177,9 +180,9 @@ int64_t call(const Op& op) {
     case OpCode::close: return close(int(op.offset)) < 0 && errno != EINTR ? -1 : 0; // EINTR: it is closed nevertheless
     case OpCode::fsync: return op.flags & fsync_data_only ? fdatasync(op.fd) : fsync(op.fd);
     case OpCode::read:
-    case OpCode::readv: return read_if_ready(op, parts);
+    case OpCode::readv: return read_if_ready(op, iovecs);
     case OpCode::write:
-    case OpCode::writev: return pwritev2(op.fd, parts.iov, parts.count, off_t(op.offset), 0);
+    case OpCode::writev: return pwritev2(op.fd, iovecs.iov, iovecs.count, off_t(op.offset), 0);
     case OpCode::recv:
     case OpCode::send:
     case OpCode::recvmsg:
@@ -195,7 +198,7 @@ int64_t call(const Op& op) {
 
 } // namespace
 
-void plain_calls_forked() {
+void blocking_fallback_forked() {
     for (Look& look : looks) new (&look) Look;
 }
 
@@ -233,7 +236,7 @@ int path_status(const Op& op, struct stat* out) {
     return error;
 }
 
-int64_t plain_call(const Op& op) {
+int64_t blocking_fallback(const Op& op) {
     KeepErrno keep;
     bool transfer = op.code <= OpCode::writev;
     if (transfer && !ends_by_itself(op)) return -EIO;

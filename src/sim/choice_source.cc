@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// The oracle's random generator, its lists of choices, and the writing of traces.
-#include "sim/oracle.h"
+// The choice source's random generator, its lists of choices, and the writing of traces.
+#include "sim/choice_source.h"
 
 #include "base/parse_number.h"
 
@@ -80,7 +80,7 @@ void Trace::line(int64_t now, const char* format, ...) {
 }
 
 // The next random number, by SplitMix64.
-uint64_t Oracle::random() {
+uint64_t ChoiceSource::random() {
     uint64_t z = state_ += 0x9e3779b97f4a7c15u;
     z = (z ^ z >> 30) * 0xbf58476d1ce4e5b9u;
     z = (z ^ z >> 27) * 0x94d049bb133111ebu;
@@ -89,18 +89,18 @@ uint64_t Oracle::random() {
 
 // Starts the generator. Some seeds make runs with few unusual choices, others make runs with many, because each kind of
 // run finds other defects.
-void Oracle::seed(uint64_t seed) {
+void ChoiceSource::seed(uint64_t seed) {
     state_ = seed;
-    calm_ = 1u << random() % 5;
+    rarity_ = 1u << random() % 5;
 }
 
-bool Oracle::replay(const char* list) {
+bool ChoiceSource::replay(const char* list) {
     list_ = list[0] == '@' ? contents(list + 1) : strdup(list); // copied, as the environment may change
     listed_ = true;
     return list_ && well_formed(list_) && (next_entry(), true);
 }
 
-bool Oracle::next_entry() {
+bool ChoiceSource::next_entry() {
     entry_position_ = UINT64_MAX;
     if (*list_ == ',') list_++;
     if (!parse_decimal(&list_, &entry_position_)) return false;
@@ -108,35 +108,36 @@ bool Oracle::next_entry() {
     return parse_decimal(&list_, &entry_choice_);
 }
 
-uint32_t Oracle::drawn(uint32_t n, uint32_t one_in) {
+uint32_t ChoiceSource::draw(uint32_t n, uint32_t one_in) {
     uint64_t r = random();
-    uint64_t ordinary = one_in ? one_in : calm_;
+    uint64_t ordinary = one_in ? one_in : rarity_;
     if (uint64_t(uint32_t(r)) * ordinary >> 32) return 0;
     uint32_t least = one_in ? 1 : 0;
     return least + uint32_t((r >> 32) * (n - least) >> 32);
 }
 
-uint32_t Oracle::listed(uint32_t n) {
+uint32_t ChoiceSource::listed(uint32_t n) {
     if (position_ != entry_position_) return 0;
     auto choice = uint32_t(entry_choice_ < n ? entry_choice_ : n - 1);
     next_entry();
     return choice;
 }
 
-uint32_t Oracle::pick(uint32_t n, Site, uint32_t one_in) {
+uint32_t ChoiceSource::pick(uint32_t n, Site, uint32_t one_in) {
     if (n < 2) return 0;
-    uint32_t choice = listed_ ? listed(n) : drawn(n, one_in);
+    uint32_t choice = listed_ ? listed(n) : draw(n, one_in);
     position_++;
     return choice;
 }
 
-const char* Oracle::name_of(Site site) const {
+const char* ChoiceSource::name_of(Site site) const {
     static constexpr char names[][16] = {
         "how_many", "which",      "report_later", "cancel",         "timer",  "poll_interval", "time_slice",
         "cord",     "in_between", "victim",       "short_transfer", "again",  "signal",        "no_room",
         "overflow", "doorbell",   "reset",        "no_space",       "memory", "stack",
     };
-    static_assert(sizeof names / sizeof *names == size_t(Site::stack) + 1, "src/sim/oracle.cc: a Site has no name");
+    static_assert(sizeof names / sizeof *names == size_t(Site::stack) + 1,
+                  "src/sim/choice_source.cc: a Site has no name");
     return names[uint8_t(site)];
 }
 

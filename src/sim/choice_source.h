@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// The oracle, which makes every choice of a simulation, and the trace, which records the run.
+// The choice source, which makes every choice of a simulation, and the trace, which records the run.
 //
 // Every choice is pick(n, site): a number below n, where 0 means that nothing special happens. So a run is fully
-// described by its list of choices, in which zeros can be left out. The oracle draws the choices from its random
+// described by its list of choices, in which zeros can be left out. The choice source draws the choices from its random
 // generator, which a seed starts and which gives the same numbers on every machine and with every compiler. Or it
 // repeats a list, and picks 0 when the list has ended.
 //
@@ -15,7 +15,7 @@
 
 namespace fiberrt {
 
-// The kinds of choices. oracle.cc has their names for the trace.
+// The kinds of choices. choice_source.cc has their names for the trace.
 enum class Site : uint8_t {
     how_many,      // how many of the operations that could be done now are not done
     which,         // which of them is done next
@@ -52,7 +52,7 @@ private:
     int fd_ = -1;
 };
 
-class Oracle {
+class ChoiceSource {
 public:
     void seed(uint64_t seed);
     bool replay(const char* list); // false: the list is malformed
@@ -64,14 +64,14 @@ public:
     const char* name_of(Site site) const;
 
 private:
-    uint32_t drawn(uint32_t n, uint32_t one_in);
+    uint32_t draw(uint32_t n, uint32_t one_in);
     uint32_t listed(uint32_t n);
     bool next_entry();
     uint64_t random();
 
     uint64_t state_ = 0;
     uint64_t position_ = 0;
-    uint32_t calm_ = 0;          // one of so many choices is drawn, the others are 0
+    uint32_t rarity_ = 0;        // one of so many choices is drawn, the others are 0
     const char* list_ = nullptr; // the rest of the list
     bool listed_ = false;
     uint64_t entry_position_ = UINT64_MAX; // the position of the next entry

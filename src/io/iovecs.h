@@ -14,18 +14,18 @@ namespace fiberrt {
 // the middle for ever.
 constexpr size_t terminal_room = 128;
 
-struct Parts {
+struct Iovecs {
     iovec one;
     const iovec* iov = &one;
     int count = 1;
 
-    explicit Parts(const Op& op) : one{op.address, op.length} {
+    explicit Iovecs(const Op& op) : one{op.address, op.length} {
         if (op.code != OpCode::readv && op.code != OpCode::writev) return;
         iov = static_cast<const iovec*>(op.address);
         count = int(op.length);
     }
-    Parts(const Parts&) = delete;
-    Parts& operator=(const Parts&) = delete;
+    Iovecs(const Iovecs&) = delete;
+    Iovecs& operator=(const Iovecs&) = delete;
 
     // Returns -EFAULT if the array of buffers cannot be read. Call this before the library reads the array, unless the
     // kernel has read it in the same call.

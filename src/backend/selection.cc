@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// Picks the backend of a cord (choice.h). Each cord's first operation asks the kernel anew, which costs a system call
-// if io_uring is refused: a limit on locked memory or a sysctl may have changed. Only the lack of the system call
+// Picks the backend of a cord (selection.h). Each cord's first operation asks the kernel anew, which costs a system
+// call if io_uring is refused: a limit on locked memory or a sysctl may have changed. Only the lack of the system call
 // itself is remembered.
 // coverage: kernel
-#include "backend/choice.h"
+#include "backend/selection.h"
 
 #include "backend/backends.h"
 #include "core/begin.h"
@@ -45,7 +45,7 @@ constexpr Candidate candidates[] = {
     {"sim", &sim_backend, false},
 };
 
-const char* wish() { // null: the user names none
+const char* requested_name() { // null: the user names none
     const char* name = secure_getenv("FIBERRT_BACKEND");
     return name && *name ? name : nullptr;
 }
@@ -120,8 +120,8 @@ Opened open_any(uint32_t* word, uint32_t asleep) {
     return out;
 }
 
-Opened open_wished(uint32_t* word, uint32_t asleep) {
-    const char* name = wish();
+Opened open_selected(uint32_t* word, uint32_t asleep) {
+    const char* name = requested_name();
     return name ? open_named(name, word, asleep) : open_any(word, asleep);
 }
 
@@ -129,11 +129,11 @@ Opened probe() {
     Opened simulation;
     simulation.found = candidate_of("sim");
     simulation.error = 0;
-    const char* name = wish();
+    const char* name = requested_name();
     // Not opened: the simulation begins with the first cord, as the environment then says.
     if (name && strcmp(name, "sim") == 0 && simulation_possible()) return simulation;
-    uint32_t nobody_rings = 0;
-    Opened out = open_wished(&nobody_rings, 1);
+    uint32_t unused_word = 0;
+    Opened out = open_selected(&unused_word, 1);
     if (out.found) out.found->backend->close(out.state, 0);
     return out;
 }
@@ -169,7 +169,7 @@ int explain_named(const Opened& out, const char* name, char* buffer, size_t size
 }
 
 int explain(const Opened& out, char* buffer, size_t size) {
-    if (const char* name = wish()) return explain_named(out, name, buffer, size);
+    if (const char* name = requested_name()) return explain_named(out, name, buffer, size);
     bool tried = out.uring_error;
     const char* why = tried ? reason_of(out.uring_error) : "this library was built without it";
     if (!out.found) {
@@ -199,7 +199,7 @@ void note_outcome(const Opened& out) {
 } // namespace
 
 int backend_open(const Backend** backend, void** state, uint32_t* word, uint32_t asleep, int* doorbell_fd) {
-    Opened out = open_wished(word, asleep);
+    Opened out = open_selected(word, asleep);
     note_outcome(out);
     if (out.error) return out.error;
     *backend = out.found->backend;
@@ -225,7 +225,7 @@ int backend_explain_last(char* buffer, size_t size) {
         out.uring_error = last.uring_error;
         return explain(out, buffer, size);
     }
-    const char* name = wish();
+    const char* name = requested_name();
     if (!name) return snprintf(buffer, size, "No backend has been opened yet.");
     if (!backend_built_in(name)) return explain_named(out, name, buffer, size);
     return snprintf(buffer, size, "No backend has been opened yet; it will be %s, as FIBERRT_BACKEND says.", name);

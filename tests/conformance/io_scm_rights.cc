@@ -20,7 +20,7 @@ int lowest_free() {
     return lowest;
 }
 
-TEST(Passing, DescriptorsComeWithTheBytes) {
+TEST(ScmRights, DescriptorsComeWithTheBytes) {
     for (const int type : {SOCK_STREAM, SOCK_SEQPACKET, SOCK_DGRAM}) {
         int ends[2];
         ASSERT_EQ(::socketpair(AF_UNIX, type | SOCK_CLOEXEC, 0, ends), 0);
@@ -55,7 +55,7 @@ TEST(Passing, DescriptorsComeWithTheBytes) {
     }
 }
 
-TEST(Passing, AsManyAsGo) {
+TEST(ScmRights, AsManyAsGo) {
     Stream pair = make_stream(Kind::unix_stream);
     std::vector<int> sent(FIBER_FDS_MAX, pair.writer), got(FIBER_FDS_MAX, -1);
     const int lowest = lowest_free();
@@ -72,7 +72,7 @@ TEST(Passing, AsManyAsGo) {
     EXPECT_EQ(drain(pair.reader), ""); // nothing was sent
 }
 
-TEST(Passing, WhatHasNoRoomIsClosedAndTold) {
+TEST(ScmRights, WhatHasNoRoomIsClosedAndTold) {
     Stream pair = make_stream(Kind::unix_stream);
     Pipe pipe;
     const int lowest = lowest_free();
@@ -94,7 +94,7 @@ TEST(Passing, WhatHasNoRoomIsClosedAndTold) {
     EXPECT_EQ(fiber_read(pipe.read_end, &byte, 1), 0);
 }
 
-TEST(Passing, WithoutFreeNumbers) {
+TEST(ScmRights, WithoutFreeNumbers) {
     Stream pair = make_stream(Kind::unix_stream);
     Pipe pipe;
     const int sent[3] = {pipe.read_end, pipe.read_end, pipe.read_end};
@@ -118,7 +118,7 @@ TEST(Passing, WithoutFreeNumbers) {
 }
 
 // Bytes with other descriptors are another message.
-TEST(Passing, MessagesOfAStreamDoNotMix) {
+TEST(ScmRights, MessagesOfAStreamDoNotMix) {
     Stream pair = make_stream(Kind::unix_stream);
     Pipe one, two;
     EXPECT_EQ(fiber_send_fds(pair.writer, "11", 2, &one.read_end, 1), 2);
@@ -136,7 +136,7 @@ TEST(Passing, MessagesOfAStreamDoNotMix) {
 }
 
 // A cancel that meets the message: either it has come, or it is still there.
-TEST(Passing, ACancelLosesNoDescriptor) {
+TEST(ScmRights, ACancelLosesNoDescriptor) {
     Stream pair = make_stream(Kind::unix_stream);
     Pipe pipe;
     const int lowest = lowest_free();
@@ -163,7 +163,7 @@ TEST(Passing, ACancelLosesNoDescriptor) {
     }
 }
 
-TEST(Passing, NotThroughWhatIsNoUnixSocket) {
+TEST(ScmRights, NotThroughWhatIsNoUnixSocket) {
     Stream tcp = make_stream(Kind::tcp);
     Pipe pipe;
     int fd = pipe.read_end, got = -1;
