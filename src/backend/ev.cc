@@ -41,7 +41,7 @@ void on_doorbell(struct ev_loop* loop, ev_io* io, int events) {
     if (read(io->fd, &rings, sizeof rings) == sizeof rings) ev_of_loop(loop).rings_come += rings;
 }
 
-// libev is about to make a new epoll instance, in which it will register every watched descriptor. This drops the kept
+// libev is about to make a new epoll instance, in which it will register every watched descriptor. This drops the cached
 // watchers, because their descriptors may be closed by now, and libev would end the process.
 void on_renewal(struct ev_loop* loop, struct ev_fork*, int) {
     Ev& ev = ev_of_loop(loop);
@@ -87,7 +87,7 @@ void set_timer(Ev& ev, int64_t deadline) {
     ev.timer_fired = false;
 }
 
-// The time when the first doubt ends; never: no watcher is in doubt.
+// The time of the first revalidation; never: none is due.
 int64_t next_revalidation(Ev& ev) {
     int64_t first = never;
     for (auto& list : ev.unvalidated) {
@@ -102,7 +102,7 @@ Watcher* first_expired(List<Watcher>& list, int64_t now) {
     return watcher && watcher->expires_at <= now ? watcher : nullptr;
 }
 
-// Drops watchers that had no waiter for long, and registers again those whose waiters have waited for long. The caller
+// Drops the cached watchers that had no waiter for long, and revalidates the watchers for which it is time. The caller
 // must poll at once, before any thread closes one of these descriptors.
 void expire_watchers(Ev& ev) {
     while (Watcher* watcher = first_expired(ev.cached, ev.idle)) drop(ev, *watcher);

@@ -20,14 +20,14 @@ constexpr int descriptors_mostly = 1024;
 constexpr unsigned backoff_levels = 4;       // 1, 2, 4, 8 ms
 constexpr uint8_t needless_reports_most = 8; // this many needless reports cost about as much as a new watch
 
-// The watcher of a descriptor's number, and the operations that wait on it. ev_watch.cc explains how a watcher is kept
-// and when it is in doubt.
-struct Watcher : Link { // linked: has waiters and is in doubt; or has none and is kept
+// The watcher of a descriptor's number, and the operations that wait on it. ev_watch.cc explains how a watcher is
+// cached and revalidated.
+struct Watcher : Link { // linked: in Ev::unvalidated if it has waiters, else in Ev::cached
     ev_io io;
     struct Op* first;
-    int64_t expires_at;       // end of the doubt, a time; or of the keeping, in the thread's idle time
-    uint8_t backoff;          // how often it was registered again needlessly
-    uint8_t needless_reports; // how often the kernel reported an event since it is kept
+    int64_t expires_at;       // when it is revalidated; or, if it is cached, dropped: in the thread's idle time
+    uint8_t backoff;          // how many revalidations have found no other file
+    uint8_t needless_reports; // how often the kernel has reported an event since it was cached
 
     bool active() const { return io.active; }
 };
@@ -53,7 +53,7 @@ struct Ev {
     uint64_t waiting;   // how many operations wait
     Watcher** watchers; // indexed by descriptor
     int watcher_count;
-    List<Watcher> cached; // in order of their ends
+    List<Watcher> cached; // in the order of their expiry, like the next lists
     List<Watcher> unvalidated[backoff_levels];
     List<NestedWatcher> nested;
     Op* failed;    // operations that could not be watched for lack of memory
@@ -104,7 +104,7 @@ inline void finish(Ev& ev, Op* op, int result) {
     op_done(op, result);
 }
 
-// Ends an operation with an event that the kernel has just reported. Timeouts and cancels do not count as told, because
+// Ends an operation with an event that the kernel has just reported. Timeouts and cancels do not count as reported, because
 // there may be some in every poll.
 inline void finish_reported(Ev& ev, Op* op, int result) {
     op->finished = true;

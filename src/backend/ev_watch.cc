@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// The watchers of descriptors: how each begins, is kept, is in doubt, and ends.
+// The watchers of descriptors: how each begins, is cached, is revalidated, and ends.
 //
-// When a wait is over, its watcher is kept, as the next wait is likely to be for the same event; then neither libev nor
-// the kernel need be told. This has two dangers:
+// When a wait is over, its watcher is cached, as the next wait is likely to be for the same event; then neither libev
+// nor the kernel need be told. This has two dangers:
 // - A watcher without a wait costs needless reports. So it ends when the thread has been idle for a millisecond, when
 //   it is ready and would keep the thread from sleeping, or after several needless reports.
 // - The descriptor may have been closed by close(2), and its number given to another file, unknown to the library. So a
-//   wait on a kept watcher is in doubt. If it lasts longer than a millisecond or two, the descriptor is registered with
-//   the kernel again. That has no effect if the file is the same; the next doubt then lasts longer, up to eight
-//   milliseconds.
+//   cached watcher is revalidated if a wait on it lasts longer than a millisecond or two: the descriptor is registered
+//   with the kernel again. That has no effect if the file is the same; the next revalidation then comes later, after up
+//   to eight milliseconds.
 #include "backend/ev_state.h"
 
 #include "base/check.h"
@@ -26,19 +26,20 @@ int wanted(const Watcher& watcher) {
     return all;
 }
 
+// Takes the watcher out of the list of cached watchers, or of those to be revalidated.
 void unlist(Watcher& watcher) {
     if (watcher.linked()) watcher.unlink();
 }
 
-// Puts a kept watcher in doubt when a wait on it begins. The doubt ends at a whole millisecond, so that an idle thread
-// wakes once for many.
+// Schedules the revalidation of a cached watcher, when a wait on it begins: for a whole millisecond, so that an idle
+// thread wakes once for many.
 void revalidate_later(Ev& ev, Watcher& watcher) {
     unlist(watcher);
     watcher.expires_at = (ev.now / millisecond_ns + 1 + (1 << watcher.backoff)) * millisecond_ns;
     ev.unvalidated[watcher.backoff].push_back(&watcher);
 }
 
-// Keeps a watcher whose last wait is over.
+// Caches a watcher whose last wait is over.
 void cache(Ev& ev, Watcher& watcher) {
     unlist(watcher);
     if (!watcher.active()) return;
@@ -99,7 +100,7 @@ void on_ready(struct ev_loop* loop, ev_io* io, int events) {
     Ev& ev = ev_of_loop(loop);
     auto& watcher = *static_cast<Watcher*>(io->data);
     if (events & EV_ERROR) return fail(ev, watcher, is_open(io->fd) ? -ENOMEM : -EBADF);
-    if (!watcher.first && !ev.sleeping && ++watcher.needless_reports < needless_reports_most) return; // stays kept
+    if (!watcher.first && !ev.sleeping && ++watcher.needless_reports < needless_reports_most) return; // stays cached
     int used = 0;
     bool mistaken = false;
     for (Op *op = watcher.first, *next; op; op = next) {

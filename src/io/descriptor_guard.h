@@ -69,7 +69,7 @@ public:
     // Waits until the descriptor is ready for events. Returns the events as poll(2) does, or < 0. hint: the caller
     // tries again anyway (Op::hint).
     int64_t wait_until_ready(int fd, int events, bool hint, int64_t until = INT64_MAX);
-    // Returns which of the events hold now, after a wait without `hint` has reported `reported`. io_uring reports the
+    // Returns which of the events hold now. reported: the result of a wait without `hint`. io_uring reports the
     // events that the kernel names when it wakes a waiter, and does not ask the descriptor. Such reports may be wrong:
     // a terminal names POLLIN before it has VMIN bytes, and POLLOUT after each refused write; a socket names POLLPRI
     // with any bytes. So this calls poll(2).
@@ -114,7 +114,7 @@ private:
     int fd_ = none; // none until the use is counted
     struct Descriptor* descriptor_ = nullptr;
     DescriptorGuard* other_ = nullptr; // the other descriptor's use in the same call
-    Wait* wait_ = nullptr;             // an operation that the backend has, or a turn at a position
+    Wait* wait_ = nullptr;             // an operation that the backend has, or a position lock
     bool tried_by_call_ = false;
     bool ignores_pending_ = false;
     const bool stackless_;

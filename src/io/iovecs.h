@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// The buffers of a read or write, for files that make plain calls: checks, counts and cuts them.
+// The iovecs of a read or write, for the files that make the system calls: checks, counts and cuts them.
 #pragma once
 
 #include "base/readable.h"

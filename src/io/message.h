@@ -18,7 +18,7 @@ struct Cord;
 inline int message_events(bool send, int* flags) {
     bool wait =
         !(*flags & (send ? MSG_DONTWAIT : MSG_DONTWAIT | MSG_ERRQUEUE)); // no call waits for the queue of errors
-    // A send that waits for room inside a ring sends only the bytes that its first attempt has not read: of a datagram,
+    // A send that waits for room inside a ring sends only the bytes that its first try has not read: of a datagram,
     // none.
     if (send || !wait) *flags |= MSG_DONTWAIT;
     if (!send && !wait) *flags &= ~MSG_WAITALL; // MSG_WAITALL means nothing without a wait

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// Turns of calls at the position of a file, and corrections of positions that io_uring does not move.
+// The file-position lock, and corrections of positions that io_uring does not move.
 #include "io/position.h"
 
 #include "base/keep_errno.h"
@@ -56,7 +56,7 @@ PositionLock* PositionLock::first() {
     return lock;
 }
 
-// Whether two turns are for one position. A file that was opened twice has two positions; a descriptor and its copy
+// Whether two locks are for one position. A file that was opened twice has two positions; a descriptor and its copy
 // have one. If the kernel does not tell which, they count as one.
 bool PositionLock::same_position(const PositionLock& other) const {
     if (fd_ == other.fd_) return true;

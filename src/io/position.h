@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// Transfers at the position of a file: the calls of a cord take turns.
+// Transfers at the position of a file: a lock lets one call of a cord at a time use the position.
 #pragma once
 
 #include "base/list.h"
@@ -12,17 +12,18 @@ namespace fiberrt {
 
 class DescriptorGuard;
 
-// A call's turn at the position of a file. An operation at the file's own position reads the position at its start and
-// stores it at its end, without a lock: two at once would read the same bytes, or overwrite each other's. So the calls
-// of a cord that move one position, by whatever descriptors, take turns.
+// The file-position lock. An operation at the file's own position reads the position at its start and stores it at its
+// end, and the kernel locks nothing in between: two at once would read the same bytes, or overwrite each other's. So a
+// call that moves a position holds this lock. It excludes the other calls of its cord on the same position, by whatever
+// descriptors; they get it in order of arrival.
 class PositionLock : Wait, public Link {
 public:
     PositionLock(DescriptorGuard& guard, int fd, const struct stat& file);
-    ~PositionLock(); // gives the turn to the next call
+    ~PositionLock(); // passes the lock to the next call
     PositionLock(const PositionLock&) = delete;
     PositionLock& operator=(const PositionLock&) = delete;
 
-    int lock(); // waits for the turn: 0, or why the wait ended early
+    int lock(); // waits for the lock: 0, or why the wait ended early
 
 private:
     PositionLock* first();

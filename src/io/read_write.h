@@ -16,7 +16,7 @@ namespace fiberrt {
 int64_t read_bytes(int fd, const void* address, size_t length, int64_t position, OpCode code, Cord& cord);
 int64_t write_bytes(int fd, const void* address, size_t length, int64_t position, OpCode code, Cord& cord);
 
-// Performs a read or readv that needs no turn at a position: until_ready(), with the special cases of descriptors that
+// Performs a read or readv that needs no position lock: until_ready(), with the special cases of descriptors that
 // are neither files nor sockets.
 int64_t run_read(DescriptorGuard& guard, Op& op, const struct stat& file);
 

@@ -14,7 +14,7 @@
 
 namespace fiberrt {
 
-// The result of an attempt at an operation that only another thread may perform, because it could block this thread:
+// The result of the try of an operation that only another thread may perform, because it could block this thread:
 // disks, terminals.
 constexpr int64_t op_blocking = INT64_MIN;
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 // Several cords in a simulation. They are virtual: each has a stack for its main flow, and all share one thread. The
-// choice source chooses which cord runs whenever the present cord
+// choice source picks the cord that runs next whenever the present cord
 // - polls: any cord that can run may be next, also the present one, unless it sleeps;
 // - sends something to another cord (before and after), or has started one, as real threads would run side by side
 //   there. At such a point the cord holds no lock of the library, and no lock of the program if the program holds them

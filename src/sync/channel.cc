@@ -16,7 +16,7 @@ namespace fiberrt {
 
 constinit ChannelTable channels;
 
-// An item that was given to a receiver whose thread ended before the receiver could run again. It is kept next to the
+// An item that was given to a receiver whose thread ended before the receiver could run again. It is stored next to the
 // ring, which may be full, and is dropped if there is no memory for it. The items of receivers on several cords come
 // back as these cords end, so their order may change.
 struct Returned {
@@ -49,7 +49,7 @@ void Channel::copy(void* to, const void* from) const {
 
 void Channel::append(const void* item) { copy(place(item_count++), item); }
 
-// Takes the first waiter that sends, or receives. foremost: the first waiter that is not claimed.
+// Claims the first waiter that sends, or receives. foremost: the first waiter that is not claimed.
 Waiter* Channel::claim_from(Waiter* foremost, bool send) {
     Waiter* next;
     for (Waiter* waiter = foremost; waiter; waiter = next) {

@@ -104,7 +104,7 @@ bool swap(Mutex& mutex, uintptr_t& from, uintptr_t to) {
 
 enum class LockResult { busy, locked, owner_died };
 
-// How the lock was taken. word: the one before.
+// How the lock was taken. word: the mutex's word before that.
 LockResult result_of(uintptr_t word) { return word & Mutex::holder_died ? LockResult::owner_died : LockResult::locked; }
 
 // Takes the lock if it is free, else sets the flag contended.

@@ -12,7 +12,7 @@
 
 namespace fiberrt {
 
-// Selects among well-formed cases. Returns the index of the case that won, or -E... await_descriptor: a fiber's
+// Selects among well-formed cases. Returns the index of the selected case, or -E... await_descriptor: a fiber's
 // function whose argument is a case; it waits for the descriptor of the case, and returns the events or -E...
 int select_cases(Caller caller, fiber_case_t* cases, uint32_t count, int64_t timeout_ns,
                  void* (*await_descriptor)(void* fiber_case));

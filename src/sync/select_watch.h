@@ -23,8 +23,8 @@ inline bool is_watched(const fiber_case_t& what) {
 int64_t select_try_watched(Caller caller, fiber_case_t& what);
 
 // One for each watched case of a select. For a join or a scope, it is an EndWait in the target's list that stands for
-// the select's wait (EndWait::select_wait): no join has received the target's result unless this case wins. So after a
-// select that another case has won, the target can still be joined. A descriptor is watched by a helper: a fiber that
+// the select's wait (EndWait::select_wait): no join has received the target's result unless this case is selected. So
+// after a select of another case, the target can still be joined. A descriptor is watched by a helper: a fiber that
 // waits for the descriptor and returns the events.
 struct Watch : EndWait {
     fiber_case_t* what = nullptr;
@@ -44,10 +44,10 @@ struct SelectWait : SyncWait {
 // Begins the watches of a wait that is in its lists. The wait ends them when it leaves its lists.
 void select_begin_watches(SelectWait& wait);
 
-// Ends the helpers of the descriptors that have not won. The selected case's helper has been joined already.
+// Ends the helpers of the descriptors that were not selected. The selected case's helper has been joined already.
 void select_end_helpers(SelectWait& wait);
 
-// Stores the result of a case that has won by its watch.
+// Stores the result of a case that was selected by its watch.
 void select_store_watched(Caller caller, fiber_case_t& what, const Watch& watch);
 
 } // namespace fiberrt

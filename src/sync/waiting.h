@@ -36,7 +36,7 @@ struct WaiterKind {
     // Called under the list's lock when a waiter has left the list without being completed: completes the waiters that
     // can continue now. Null: none can.
     void (*on_removed)(Waiters& list, Completions& done);
-    // Gives back the permit, item or lock that wait.selected was given, because its fiber does not run any more. Null:
+    // Gives back the grant: the permit, item or lock that wait.selected was given, because its fiber does not run any more. Null:
     // the primitive gives its waiters nothing.
     void (*return_grant)(SyncWait& wait);
 };
@@ -81,7 +81,7 @@ struct Waiters : private ShortList<Waiter> {
     // Claims the wait of this waiter, which is in the list, and removes the waiter; the caller completes the wait.
     // False: the wait has been claimed already.
     inline bool claim(Waiter* waiter);
-    // Takes the first waiter that it can; null: there is none.
+    // Claims the first waiter that it can; null: there is none.
     Waiter* claim_first() {
         while (Waiter* waiter = first()) {
             if (claim(waiter)) return waiter;
