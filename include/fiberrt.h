@@ -334,9 +334,8 @@ FIBERRT_API int fiber_attr_set_pool(fiber_attr_t *attr, fiber_pool_t pool) FIBER
  * --------------------------------------------------------------------------------------------------------------- */
 
 /**
- * Parks the calling fiber until fiber_wakeup. (Elsewhere this is called park, and fiber_reschedule is called yield.)
- * One earlier wakeup is remembered, the permit: the call then lets the other fibers run once and returns 0. A call that
- * fails leaves the permit.
+ * Parks the calling fiber until a wakeup (other systems' yield is fiber_reschedule). One earlier wakeup is remembered,
+ * the permit: the call then lets the other fibers run once and returns 0. A call that fails leaves the permit.
  */
 FIBERRT_API int fiber_yield(void) FIBERRT_LINKNAME(fiber_yield);
 
@@ -373,7 +372,7 @@ FIBERRT_API int fiber_wakeup(fiber_t fiber) FIBERRT_LINKNAME(fiber_wakeup);
  */
 FIBERRT_API int fiber_wakeup_value(fiber_t fiber, void *value) FIBERRT_LINKNAME(fiber_wakeup_value);
 
-/** Lets every fiber that is runnable now run once, then continues. */
+/** Lets every fiber that is runnable now run once, then continues (other systems call this yield). */
 FIBERRT_API int fiber_reschedule(void) FIBERRT_LINKNAME(fiber_reschedule);
 
 /** Reschedules if the thread has not polled for I/O and timers for 100 microseconds; for long computations. */

@@ -209,16 +209,16 @@ void sleep_until(std::chrono::time_point<Clock, Duration> time) {
     check(fiber_sleep(detail::timeout_until(time)), "fiber_sleep");
 }
 
-/// Functions for the calling fiber, named as in fiberrt.h: std::this_thread::yield() corresponds to reschedule().
+/// Functions for the calling fiber. The counterpart of std::this_thread::yield() is reschedule().
 ///
 ///     fiber_t me = this_fiber::self();
 ///     auto waker = spawn([me] { check(fiber_wakeup(me)); });
-///     this_fiber::yield();      // until the wakeup
+///     this_fiber::park();       // until the wakeup
 ///     this_fiber::reschedule(); // the other runnable fibers run
 namespace this_fiber {
 
 /// fiber_yield: parks until a wakeup.
-inline void yield() { check(fiber_yield(), "fiber_yield"); }
+inline void park() { check(fiber_yield(), "fiber_yield"); }
 
 /// fiber_reschedule: gives every other runnable fiber its turn.
 inline void reschedule() { check(fiber_reschedule(), "fiber_reschedule"); }
@@ -585,7 +585,7 @@ public:
         fiber_cancel(handle_, reason);
     }
 
-    /// fiber_wakeup: ends the fiber's this_fiber::yield().
+    /// fiber_wakeup: ends the fiber's this_fiber::park().
     void wakeup() {
         need();
         fiber_wakeup(handle_);
@@ -2645,7 +2645,7 @@ auto sleep_until(std::chrono::time_point<Clock, Duration> time) {
 inline auto reschedule() { return detail::leave<FIBER_STEP_AGAIN>{}; }
 
 /// Parks the fiber until a wakeup.
-inline auto yield() { return detail::leave<FIBER_STEP_YIELD>{}; }
+inline auto park() { return detail::leave<FIBER_STEP_YIELD>{}; }
 
 /// Waits for a fiber and returns its result, as fiber<T>::join does. The handle must live until then, as it does in
 /// `co_await co::join(spawn(...))`.

@@ -112,7 +112,7 @@ TEST(Coroutine, LeavesEachTurnInItsOwnWay) {
         if (way == 0) co_await co::reschedule();
         if (way == 1) {
             EXPECT_EQ(fiber_wakeup(f::this_fiber::self()), 0);
-            co_await co::yield();
+            co_await co::park();
         }
         if (way == 2) co_await co::sleep_for(1us);
     };
@@ -362,13 +362,13 @@ TEST(Coroutine, CancelIsAnExceptionAtTheAwait) {
     f::this_fiber::reschedule();
     busy.cancel();
     EXPECT_THROW(busy.join(), f::cancelled);
-    auto yields = f::spawn([&]() -> task<int> {
-        co_await co::yield();
+    auto parked = f::spawn([&]() -> task<int> {
+        co_await co::park();
         co_return 1;
     });
     f::this_fiber::reschedule();
-    yields.wakeup();
-    EXPECT_EQ(yields.join(), 1);
+    parked.wakeup();
+    EXPECT_EQ(parked.join(), 1);
 }
 
 TEST(Coroutine, CancelledBeforeItsFirstTurnHasDestroyedItsFrame) {

@@ -262,11 +262,11 @@ TEST(Fiber, JoinThatIsInterruptedCanBeMadeAgain) {
     EXPECT_TRUE(waiting.joinable());
     go.set();
     EXPECT_EQ(waiting.join(), 8);
-    auto yielder = f::spawn([] { f::this_fiber::yield(); });
-    auto other = f::spawn([] { f::this_fiber::yield(); });
+    auto parked = f::spawn([] { f::this_fiber::park(); });
+    auto other = f::spawn([] { f::this_fiber::park(); });
     f::this_fiber::reschedule();
-    yielder.wakeup();
-    yielder.join();
+    parked.wakeup();
+    parked.join();
     other.interrupt();
     EXPECT_THROW(other.join(), f::interrupted);
 }
