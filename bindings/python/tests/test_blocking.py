@@ -77,11 +77,11 @@ def reports(after):
 
 
 def test_nobody_is_reported_who_lets_others_run():
-    """A fiber that waits is not reported, nor one that computes for longer but yields now and then."""
+    """A fiber that waits is not reported, nor one that computes for longer but lets the others run now and then."""
     with reports(0.4) as told:
         sleeper = fiberrt.spawn(fiberrt.sleep, 1)
         while not sleeper.done:
-            fiberrt.yield_()
+            fiberrt.reschedule()
         alone = time.monotonic() + 0.6
         while time.monotonic() < alone:
             pass  # there are no other fibers
@@ -100,7 +100,7 @@ def test_each_long_turn_is_reported_once():
                 assert time.monotonic() < end
             time.sleep(0.1)
             assert told.count == before + 1
-        fiberrt.wake(other)
+        other.wakeup()
         other.join()
 
 

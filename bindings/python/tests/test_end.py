@@ -13,7 +13,7 @@ def test_exit_runs_finally(lines):
             finally:
                 print('finally', n)
         fibers = [fiberrt.spawn(f, n) for n in range(3)]
-        fiberrt.yield_()
+        fiberrt.reschedule()
         never = fiberrt.spawn(print, 'never')
     """) == ["finally 0", "finally 1", "finally 2"]
 
@@ -25,12 +25,12 @@ def test_exit_is_not_held_up_for_ever(program):
         def stubborn():
             while True:
                 try:
-                    fiberrt.yield_()
+                    fiberrt.reschedule()
                 except BaseException:
                     with fiberrt.shield():
                         fiberrt.sleep(0.01)
         fiberrt.spawn(stubborn)
-        fiberrt.yield_()
+        fiberrt.reschedule()
         print(_fiberrt.shut_down(0.1), flush=True)
         import os; os._exit(0)
     """)
@@ -43,7 +43,7 @@ def test_exit_reports_what_nobody_asked_for(program):
         def bad():
             raise ValueError('lost')
         kept = fiberrt.spawn(bad)
-        fiberrt.yield_()
+        fiberrt.reschedule()
         asked = fiberrt.spawn(bad)
         asked.join()
     """)
@@ -51,7 +51,7 @@ def test_exit_reports_what_nobody_asked_for(program):
     assert done.err.count("ValueError: lost") == 1 and "in bad" in done.err
 
 
-@pytest.mark.parametrize("wait", ["fiberrt.sleep(60)", "fiber.join()", "[fiberrt.yield_() for _ in iter(int, 1)]"])
+@pytest.mark.parametrize("wait", ["fiberrt.sleep(60)", "fiber.join()", "[fiberrt.reschedule() for _ in iter(int, 1)]"])
 def test_system_exit_in_a_fiber_ends_the_program(program, wait):
     done = program(f"""
         import fiberrt, sys
@@ -76,7 +76,7 @@ def test_keyboard_interrupt_reaches_the_main_flow(lines, others):
         from fiberrt import _fiberrt
         def spin():
             while True:
-                fiberrt.yield_()
+                fiberrt.reschedule()
         def never_wait():
             while True:
                 pass
@@ -100,11 +100,11 @@ def test_keyboard_interrupt_comes_within_100_ms_while_fibers_spin(lines):
         import fiberrt, os, signal, threading, time
         def spin():
             while True:
-                fiberrt.yield_()
+                fiberrt.reschedule()
         def compute():
             while True:
                 sum(range(1000))
-                fiberrt.yield_()
+                fiberrt.reschedule()
         def press():
             waits.wait(60)
             time.sleep(0.02)
@@ -136,7 +136,7 @@ def test_signal_handlers_run_while_all_wait(lines):
     assert lines("""
         import fiberrt, os, signal, threading
         seen = []
-        signal.signal(signal.SIGUSR1, lambda *_: (seen.append(1), fiberrt.wake(waiter)))
+        signal.signal(signal.SIGUSR1, lambda *_: (seen.append(1), waiter.wakeup()))
         waiter = fiberrt.spawn(fiberrt.park)
         threading.Timer(0.1, os.kill, [os.getpid(), signal.SIGUSR1]).start()
         print(waiter.result(60), seen)
@@ -155,7 +155,7 @@ def test_end_of_a_thread_runs_finally(lines):
                 print('finally')
         def work():
             kept.extend(fiberrt.spawn(f) for _ in range(3))
-            fiberrt.yield_()
+            fiberrt.reschedule()
         kept = []
         for _ in range(3):
             thread = threading.Thread(target=work)
@@ -172,7 +172,7 @@ def test_daemon_threads_do_not_disturb_the_exit(lines):
             def work():
                 def spin():
                     while True:
-                        fiberrt.yield_()
+                        fiberrt.reschedule()
                 def nap():
                     while True:
                         fiberrt.sleep(0.0001)
@@ -229,8 +229,8 @@ def test_daemon_threads_in_finalizers_do_not_disturb_the_exit(lines, keep):
             {keep}
         def work():
             fiberrt.spawn(f)
-            fiberrt.yield_()
-            fiberrt.yield_()
+            fiberrt.reschedule()
+            fiberrt.reschedule()
         for _ in range(3):
             inside = threading.Event()
             threading.Thread(target=work, daemon=True).start()
@@ -248,7 +248,7 @@ def test_fork_in_the_main_flow(lines):
             finally:
                 print('finally', flush=True)
         fiber = fiberrt.spawn(f)
-        fiberrt.yield_()
+        fiberrt.reschedule()
         pid = os.fork()
         if pid == 0:
             print('lost', fiber.done, fiberrt.spawn(lambda: 1).result(), flush=True)
@@ -302,7 +302,7 @@ def test_subinterpreters_are_refused(program, isolated):
             other = interpreters.create(isolated={isolated})
         else:
             other = interpreters.create('isolated' if {isolated} else 'legacy')
-        fiber = fiberrt.spawn(fiberrt.yield_)
+        fiber = fiberrt.spawn(fiberrt.reschedule)
         try:
             print(interpreters.run_string(other, 'import fiberrt'))
         except Exception as error:
@@ -351,7 +351,7 @@ def test_finalizers_find_no_value_of_a_context_that_is_dropped(lines):
                 variable.get()
         for _ in range(100):
             fiberrt.spawn(f).join()
-        fiberrt.yield_()
+        fiberrt.reschedule()
         kinds = {type(value) for value in found}
         print(len(found), Value in kinds)
     """) == ["1200 False"]
@@ -366,7 +366,7 @@ HOLDS = """
             self.then = then
         def __del__(self):
             fiberrt.sleep(0.001)
-            fiberrt.yield_()
+            fiberrt.reschedule()
             if self.then:
                 self.then()
             seen.append('finalized')
@@ -421,7 +421,7 @@ def test_finalizers_of_cancelled_fibers_wait(lines):
     before = fiberrt.spawn(by_argument, Waits(by_local))
     print(before.cancel(), before.join(60), before.cancelled, len(seen))
     during = fiberrt.spawn(cancelled, Waits(by_local))
-    fiberrt.yield_()
+    fiberrt.reschedule()
     print(during.cancel(), during.join(60), during.cancelled, len(seen))
     thrown = fiberrt.spawn(by_argument, Waits())
     thrown.throw(KeyError), thrown.throw(ValueError)
@@ -440,17 +440,17 @@ def test_the_end_is_not_over_before_its_finalizers(lines):
         fiberrt.sleep(0.01)
         seen.append('end')
     fiber = fiberrt.spawn(by_argument, Waits(twice))
-    fiberrt.yield_()
+    fiberrt.reschedule()
     print(fiber.done, fiber.cancel(), fiber.throw(KeyError), fiber.join(60), fiber.cancelled, fiber.exception, len(seen))
     def work():
         fiberrt.spawn(by_argument, Waits(twice))
-        fiberrt.yield_()
+        fiberrt.reschedule()
     thread = threading.Thread(target=work)
     thread.start()
     thread.join()
     print(len(seen))
     fiberrt.spawn(by_argument, Waits(lambda: (twice(), print(len(seen)))))
-    fiberrt.yield_()
+    fiberrt.reschedule()
     """
     ) == ["False True None True False None 2", "4", "5"]
 
@@ -503,8 +503,8 @@ def test_the_last_finalizers_are_refused_a_wait_and_have_a_stack_that_ends(progr
         kept, seen = [], []
         sys.setrecursionlimit(1_000_000)
         fiberrt.spawn(f)
-        fiberrt.yield_()
-        fiberrt.yield_()
+        fiberrt.reschedule()
+        fiberrt.reschedule()
         print(kept[0](), seen[0].split(':')[0], seen[1:])
         """)
     assert (done.code, done.out) == (0, "None a fiber cannot wait here ['RecursionError']\n"), done.err
@@ -564,8 +564,8 @@ def test_contexts_of_finalizers_do_not_stay(lines):
             raise fiberrt.CancelledError
         for f in (in_context, in_result, in_exception):
             fiberrt.spawn(f)
-            fiberrt.yield_()
-            fiberrt.yield_()
+            fiberrt.reschedule()
+            fiberrt.reschedule()
             print(len(alive), rounds)
         """) == ["0 [4]", "0 [8]", "0 [12]"]
 
@@ -573,7 +573,7 @@ def test_contexts_of_finalizers_do_not_stay(lines):
 @pytest.mark.parametrize("used", [True, False])  # what of this module, by the thread before it ends
 @pytest.mark.parametrize("keep", ["mine.thing = ", "variable.set", "plain.thing = "])
 def test_finalizers_at_the_end_of_a_thread_wait(lines, keep, used):
-    before = "fiberrt.yield_()" if used else "pass"
+    before = "fiberrt.reschedule()" if used else "pass"
     assert lines(f"""
         import contextvars, fiberrt, threading
         mine, variable, seen = fiberrt.local(), contextvars.ContextVar('variable'), []
@@ -627,7 +627,7 @@ def test_worlds_of_threads_that_are_gone_are_left_over_and_swept(lines):
         """) == ["True 0 7"]
 
 
-@pytest.mark.parametrize("first", ["mine = fiberrt.current()", "fiberrt.yield_()", "fiberrt.spawn(int).join()"])
+@pytest.mark.parametrize("first", ["mine = fiberrt.current()", "fiberrt.reschedule()", "fiberrt.spawn(int).join()"])
 def test_a_finalizer_is_the_first_of_its_thread_to_wait(lines, first):
     """A finalizer runs while the thread's world is being opened."""
     assert lines(f"""
@@ -674,7 +674,7 @@ def test_fibers_that_would_not_end_with_their_thread_are_lost(program):
         def work():
             fibers.append(fiberrt.spawn(stubborn))
             sys.set_asyncgen_hooks(firstiter=Late())
-            fiberrt.yield_()
+            fiberrt.reschedule()
         fibers, over, queue = [], [], fiberrt.Queue()
         thread = threading.Thread(target=work)
         thread.start()
@@ -682,7 +682,7 @@ def test_fibers_that_would_not_end_with_their_thread_are_lost(program):
             fiberrt.sleep(0.001)
         joins = fiberrt.spawn(fibers[0].join, 60)
         fiberrt._fiberrt.watch(fibers[0], queue)
-        fiberrt.yield_()
+        fiberrt.reschedule()
         print(fibers[0].join(60), joins.result(), queue.get() is fibers[0], repr(fibers[0].exception))
         thread.join()
         print(fiberrt._fiberrt.frame(fibers[0]), fibers[0].cancel(), fibers[0].state, over)
@@ -701,7 +701,7 @@ def test_a_fiber_that_was_lost_with_its_thread_is_joined(lines):
         def work():
             variable.set(Late())
         variable, lost = contextvars.ContextVar('variable'), []
-        fiberrt.yield_()
+        fiberrt.reschedule()
         thread = threading.Thread(target=work)
         thread.start()
         thread.join()
@@ -793,10 +793,10 @@ def test_a_forked_child_leaves_reports_to_the_parent(program):
         def bad():
             raise ValueError('lost')
         kept = fiberrt.spawn(bad)
-        fiberrt.yield_()
+        fiberrt.reschedule()
         if os.fork() == 0:
             fiberrt.spawn(bad)
-            fiberrt.yield_()
+            fiberrt.reschedule()
             sys.exit(0)
         os.wait()
         """)
@@ -856,7 +856,7 @@ def test_finalizers_of_what_a_fork_loses(lines):
                     return
                 fiberrt.sleep(0.001)
                 made.append(fiberrt.spawn(lambda: 5))
-                fiberrt.yield_()
+                fiberrt.reschedule()
         made, parent = [], os.getpid()
         lost = [fiberrt.spawn(print, Thing()) for _ in range(10)]
         pid = os.fork()

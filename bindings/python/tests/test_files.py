@@ -15,7 +15,7 @@ def test_readers_of_one_file_take_turns(mode, newline):
     a, b = socket.socketpair()
     with a, b, a.makefile(mode) as file:
         readers = [fiberrt.spawn(file.readline) for _ in range(3)]
-        fiberrt.yield_()
+        fiberrt.reschedule()
         b.sendall(b"1\n2\n3\n")  # at once: what one has read too much is the next one's
         got = [reader.result() for reader in readers]
     assert [line[:1] for line in got] == [line[:1] for line in ("123" if mode == "r" else (b"1", b"2", b"3"))]
@@ -39,7 +39,7 @@ def test_writers_of_one_file_lose_nothing(mode):
 
     with a, b, a.makefile(mode) as file, fiberrt.fail_after(60):
         writers = [fiberrt.spawn(write, letter) for letter in "xyz"]
-        fiberrt.yield_()
+        fiberrt.reschedule()
         data = fiberrt.spawn(read).result()
         for writer in writers:
             writer.result()
@@ -50,7 +50,7 @@ def test_one_writes_while_another_reads():
     a, b = socket.socketpair()
     with a, b, a.makefile("rwb") as file, fiberrt.fail_after(60):
         reader = fiberrt.spawn(file.readline)
-        fiberrt.yield_()
+        fiberrt.reschedule()
         file.write(b"question\n")
         file.flush()
         assert b.recv(100) == b"question\n"
@@ -70,7 +70,7 @@ def test_a_fiber_of_another_thread_waits_as_a_fiber():
 
     with a, b, a.makefile("rb") as file:
         reader = fiberrt.spawn(file.readline)
-        fiberrt.yield_()
+        fiberrt.reschedule()
         thread = threading.Thread(target=other)
         thread.start()
         ran = fiberrt.to_thread(runs.wait, 60)
@@ -90,9 +90,9 @@ def test_a_cancelled_fiber_closes_and_a_cancelled_one_leaves_the_queue():
 
     opened = []
     fiber = fiberrt.spawn(use)
-    fiberrt.yield_()
+    fiberrt.reschedule()
     second = fiberrt.spawn(opened[0].read, 1)
-    fiberrt.yield_()
+    fiberrt.reschedule()
     second.cancel()
     with pytest.raises(fiberrt.CancelledError):
         second.result()
@@ -111,7 +111,7 @@ def test_readers_of_a_pipe_take_turns(text):
         [sys.executable, "-c", code], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=text
     ) as child:
         readers = [fiberrt.spawn(child.stdout.readline) for _ in range(2)]
-        fiberrt.yield_()
+        fiberrt.reschedule()
         child.stdin.write("\n" if text else b"\n")
         child.stdin.flush()
         assert [int(reader.result()) for reader in readers] == [1, 2]

@@ -69,7 +69,7 @@ def test_strange_timeouts(cls):
 def test_a_cancel_ends_each_wait(cls):
     wait = held(cls)
     fibers = [fiberrt.spawn(wait, 3600) for _ in range(3)]
-    fiberrt.yield_()
+    fiberrt.reschedule()
     for fiber in fibers:
         fiber.cancel()
     for fiber in fibers:
@@ -93,7 +93,7 @@ def test_freed_in_a_cycle(cls):
 def test_collected_while_others_wait():
     things = [fiberrt.Queue(), fiberrt.Channel(), fiberrt.Event()]
     fibers = [fiberrt.spawn(f) for f in (things[0].get, things[1].receive, things[2].wait)]
-    fiberrt.yield_()
+    fiberrt.reschedule()
     things.clear()
     for _ in range(3):
         gc.collect()
@@ -109,7 +109,7 @@ def test_a_finalizer_of_an_item_uses_the_queue():
 
     class Item:
         def __del__(self):
-            fiberrt.yield_()
+            fiberrt.reschedule()
             seen.append(items.qsize())
 
     for _ in range(5):
@@ -146,7 +146,7 @@ def test_a_signal_handler_puts():
 def test_ten_thousand_wait():
     event = fiberrt.Event()
     fibers = [fiberrt.spawn(event.wait) for _ in range(10_000)]
-    fiberrt.yield_()
+    fiberrt.reschedule()
     for fiber in fibers[::2]:
         fiber.cancel()
     event.set()
@@ -159,7 +159,7 @@ def test_a_buffer_that_is_received_into_is_not_resized():
     with ours, theirs:
         buffer = bytearray(16)
         fiber = fiberrt.spawn(ours.recv_into, buffer)
-        fiberrt.yield_()
+        fiberrt.reschedule()
         with pytest.raises(BufferError):
             buffer.extend(b"x" * 100_000)
         theirs.sendall(b"abc")
@@ -202,7 +202,7 @@ def test_forked_while_others_wait(lines):
         import os, fiberrt
         items = fiberrt.Queue()
         waits = [fiberrt.spawn(items.get) for _ in range(3)]
-        fiberrt.yield_()
+        fiberrt.reschedule()
         child = os.fork()
         if not child:
             try:
@@ -233,7 +233,7 @@ def test_waited_in_at_exit(lines):
         things = fiberrt.Queue().get, fiberrt.Channel().receive, fiberrt.Event().wait
         for f in (*things, fiberrt.Semaphore(0).acquire):
             fiberrt.spawn(wait, f)
-        fiberrt.yield_()
+        fiberrt.reschedule()
         """
     ) == ["ended"] * 4
 
@@ -359,7 +359,7 @@ def test_a_fiber_ends_while_the_first_watches_it(wait):
         return len(lists)
 
     before, seen, queue = gc.get_threshold(), [], fiberrt.Queue()
-    fiber = fiberrt.spawn(fiberrt.yield_)
+    fiber = fiberrt.spawn(fiberrt.reschedule)
     try:
         assert fiberrt.spawn(f).result() == 1000
     finally:
@@ -404,14 +404,14 @@ def test_what_was_not_thrown_for_want_of_memory_is_not_raised(begun):
     refused = 0
 
     def f():
-        fiberrt.yield_()
-        fiberrt.yield_()
+        fiberrt.reschedule()
+        fiberrt.reschedule()
         return 5
 
     for n in range(10):
         fiber = fiberrt.spawn(f)
         if begun:
-            fiberrt.yield_()
+            fiberrt.reschedule()
         throw = fiber.throw
         try:
             testcapi.set_nomemory(n, n + 1)

@@ -24,7 +24,7 @@ def test_exceptions_that_are_handled():
             raise kind("x")
         except kind:
             for _ in range(5):
-                fiberrt.yield_()
+                fiberrt.reschedule()
                 assert sys.exc_info()[0] is kind
             try:
                 raise
@@ -43,14 +43,14 @@ def test_context_variables():
     def f(n):
         assert var.get() == 5
         var.set(n)
-        fiberrt.yield_()
+        fiberrt.reschedule()
         assert var.get() == n
         assert contextvars.copy_context().run(g, n) == -n
         return var.get()
 
     def g(n):
         var.set(-n)
-        fiberrt.yield_()
+        fiberrt.reschedule()
         return var.get()
 
     var.set(5)
@@ -92,7 +92,7 @@ def test_local():
         assert not hasattr(mine, "x")
         mine.x = 2
         counted.n += 1
-        fiberrt.yield_()
+        fiberrt.reschedule()
         del mine.x
         with pytest.raises(AttributeError):
             del mine.x
@@ -133,7 +133,7 @@ def test_a_local_cannot_be_copied(kind):
 def test_generators_pass_between_fibers():
     def numbers():
         for i in range(6):
-            fiberrt.yield_()
+            fiberrt.reschedule()
             yield i
 
     generator = numbers()
@@ -146,7 +146,7 @@ def test_generators_pass_between_fibers():
         fiberrt.spawn(f).join()
     assert seen == [0, 1, 2] and next(generator) == 3
     busy = fiberrt.spawn(f)
-    fiberrt.yield_()
+    fiberrt.reschedule()
     with pytest.raises(ValueError, match="already executing"):
         next(generator)
     busy.join()
@@ -156,7 +156,7 @@ def test_recursion_depth_is_each_fibers_own():
     def deep(n):
         if n:
             return deep(n - 1)
-        fiberrt.yield_()
+        fiberrt.reschedule()
         return True
 
     fibers = [fiberrt.spawn(deep, 400) for _ in range(10)]
@@ -169,7 +169,7 @@ def test_setrecursionlimit_in_flight():
 
     def tries(*levels):
         for n in levels:
-            fiberrt.yield_()
+            fiberrt.reschedule()
             try:
                 results.append(deep(n))
             except RecursionError:
@@ -178,14 +178,14 @@ def test_setrecursionlimit_in_flight():
     results = []
     limit = sys.getrecursionlimit()
     fiber = fiberrt.spawn(tries, 300, 150, 300, 300, 10_000)
-    fiberrt.yield_()
-    fiberrt.yield_()
+    fiberrt.reschedule()
+    fiberrt.reschedule()
     try:
         sys.setrecursionlimit(250)  # while the fiber waits; the frames of pytest count in the main flow only
-        fiberrt.yield_()
-        fiberrt.yield_()
+        fiberrt.reschedule()
+        fiberrt.reschedule()
         sys.setrecursionlimit(limit + 5000)
-        fiberrt.yield_()
+        fiberrt.reschedule()
         fiber.join()
     finally:
         sys.setrecursionlimit(limit)
@@ -219,17 +219,17 @@ def test_trace_and_profile_functions():
     seen = []
 
     def f():
-        fiberrt.yield_()
+        fiberrt.reschedule()
         g()
 
     def g():
         pass
 
     fiber = fiberrt.spawn(f)
-    fiberrt.yield_()
+    fiberrt.reschedule()
     sys.setprofile(lambda frame, event, arg: seen.append(frame.f_code.co_name) if event == "call" else None)
     try:
-        fiberrt.yield_()
+        fiberrt.reschedule()
     finally:
         sys.setprofile(None)
     fiber.join()
@@ -255,7 +255,7 @@ def test_tracemalloc():
             kept = []
             for _ in range(10):
                 kept.append(bytearray(1000))
-                fiberrt.yield_()
+                fiberrt.reschedule()
             return len(kept)
 
         fibers = [fiberrt.spawn(f) for _ in range(10)]
@@ -273,7 +273,7 @@ def test_garbage_is_collected_while_fibers_wait():
         for _ in range(20):
             a = Node()
             a.self = a
-            fiberrt.yield_()
+            fiberrt.reschedule()
             gc.collect(0)
         return sys.getrefcount(a) >= 2
 
@@ -293,7 +293,7 @@ def test_trashcan():
         for _ in range(100_000):
             chain = [chain]
         del chain
-        fiberrt.yield_()
+        fiberrt.reschedule()
         return len(gone)
 
     assert fiberrt.spawn(f).result() == 1
@@ -305,7 +305,7 @@ def test_switches_in_the_midst_of_the_trashcan():
             self.below = below
 
         def __del__(self):
-            fiberrt.yield_()
+            fiberrt.reschedule()
             gone.append(1)
 
     gone = []
@@ -328,13 +328,13 @@ def test_callbacks_that_ensure_the_gil_state():
 
     def f(n):
         def add(value):
-            fiberrt.yield_()
+            fiberrt.reschedule()
             return value + n
 
         callback = kind(add)
         for _ in range(20):
             assert callback(1) == n + 1
-            fiberrt.yield_()
+            fiberrt.reschedule()
 
     fibers = [fiberrt.spawn(f, n) for n in range(5)]
     for fiber in fibers:
@@ -348,13 +348,13 @@ def test_sqlite_callbacks():
         base = sqlite3.connect(":memory:")
 
         def plus(value):
-            fiberrt.yield_()
+            fiberrt.reschedule()
             return value + n
 
         base.create_function("plus", 1, plus)
         for i in range(10):
             assert base.execute("select plus(?)", (i,)).fetchone() == (i + n,)
-            fiberrt.yield_()
+            fiberrt.reschedule()
         base.close()
 
     for fiber in [fiberrt.spawn(f, n) for n in range(5)]:
@@ -374,7 +374,7 @@ def test_exceptions_of_cpp_are_each_fibers_own():
         seen = []
         for count in range(1, 4):
             get().contents.uncaught = 10 * n + count
-            fiberrt.yield_()
+            fiberrt.reschedule()
             seen.append(get().contents.uncaught)
         get().contents.uncaught = 0
         return seen
@@ -406,7 +406,7 @@ def test_the_gil_is_released_only_when_the_poll_really_blocks():
         fiber = fiberrt.spawn(echo)
         begin.release()
         for _ in range(50):
-            fiberrt.yield_()
+            fiberrt.reschedule()
             _fiberrt.send(a.fileno(), b"x")
             assert _fiberrt.recv(a.fileno(), 10) == b"x"
         meanwhile = len(seen)
@@ -438,7 +438,7 @@ def test_threads():
 
         def f(i):
             for _ in range(3):
-                fiberrt.yield_()
+                fiberrt.reschedule()
             fiberrt.sleep(0.0001 * (i % 7))
             total.append(i)
 
@@ -464,7 +464,7 @@ def test_join_cancel_and_throw_from_another_thread():
         fibers["slow"] = fiberrt.spawn(fiberrt.sleep, 60)
         fibers["thrown"] = fiberrt.spawn(fiberrt.sleep, 60)
         fibers["quick"] = fiberrt.spawn(lambda: (fiberrt.sleep(0.01), 9)[1])
-        fiberrt.yield_()
+        fiberrt.reschedule()
         ready.set()
         for fiber in fibers.values():
             fiber.join()
@@ -483,7 +483,7 @@ def test_join_cancel_and_throw_from_another_thread():
 
 
 def test_a_thread_runs_while_fibers_wait_and_while_they_spin():
-    for wait in (lambda: fiberrt.sleep(0.2), lambda: [fiberrt.yield_() for _ in range(300_000)]):
+    for wait in (lambda: fiberrt.sleep(0.2), lambda: [fiberrt.reschedule() for _ in range(300_000)]):
         seen = []
         thread = threading.Thread(target=lambda: [seen.append(i) for i in range(1000)])
         thread.start()
@@ -499,7 +499,7 @@ def test_dump():
         fiberrt.sleep(60)
 
     fiber = fiberrt.spawn(waits_here)
-    fiberrt.yield_()
+    fiberrt.reschedule()
     text = io.StringIO()
     fiberrt.dump(text)
     fiber.cancel()
@@ -540,15 +540,15 @@ def test_greenlet_in_a_fiber():
     def f():
         def g():
             try:
-                fiberrt.yield_()
+                fiberrt.reschedule()
             except RuntimeError as error:
                 return str(error)
 
         told = greenlet.greenlet(g).switch()
-        fiberrt.yield_()
+        fiberrt.reschedule()
         return told
 
-    others = [fiberrt.spawn(fiberrt.yield_) for _ in range(3)]
+    others = [fiberrt.spawn(fiberrt.reschedule) for _ in range(3)]
     assert "greenlet" in fiberrt.spawn(f).result()
     for other in others:
         other.join()
@@ -556,7 +556,7 @@ def test_greenlet_in_a_fiber():
 
 def test_references_do_not_leak(unraisable):
     def ok(x):
-        fiberrt.yield_()
+        fiberrt.reschedule()
         return [x]
 
     def bad():
@@ -571,7 +571,7 @@ def test_references_do_not_leak(unraisable):
         except ValueError:
             pass
         fiber = fiberrt.spawn(fiberrt.sleep, 60)
-        fiberrt.yield_()
+        fiberrt.reschedule()
         fiber.cancel()
         fiber.join()
         with fiberrt.move_on_after(0):
@@ -585,13 +585,13 @@ def test_references_do_not_leak(unraisable):
         fiberrt.spawn(bad)
         fiberrt.spawn(keeps, Waits()).join()
         watched.append(weakref.ref(fiberrt.spawn(keeps, 1)))
-        fiberrt.yield_()
+        fiberrt.reschedule()
         watched.clear()
         fiberrt.sleep(0)
 
     class Waits:
         def __del__(self):
-            fiberrt.yield_()
+            fiberrt.reschedule()
 
     def keeps(thing):
         mine.thing = thing

@@ -22,7 +22,7 @@ def pair():
 def test_recv_and_send(pair):
     a, b = pair
     fiber = fiberrt.spawn(engine.recv, a, 100)
-    fiberrt.yield_()
+    fiberrt.reschedule()
     assert fiber.waits_for == "recv"
     assert engine.send(b.fileno(), b"hello") == 5
     assert fiber.result() == b"hello"
@@ -54,7 +54,7 @@ def test_timeouts_and_cancels(pair):
         engine.recv(a, 1, 0, 60)
     assert scope.expired
     fiber = fiberrt.spawn(engine.recv, a, 1)
-    fiberrt.yield_()
+    fiberrt.reschedule()
     fiber.cancel()
     fiber.join()
     assert fiber.cancelled
@@ -67,7 +67,7 @@ def test_pipes_and_wait_fd():
     try:
         assert engine.wait_fd(r, select.POLLIN, 0.01) == 0
         fiber = fiberrt.spawn(engine.wait_fd, r, select.POLLIN)
-        fiberrt.yield_()
+        fiberrt.reschedule()
         assert engine.write(w, b"abc") == 3
         assert fiber.result() == select.POLLIN
         assert engine.read(r, 10) == b"abc"
@@ -78,7 +78,7 @@ def test_pipes_and_wait_fd():
 def test_close_ends_what_others_do(pair):
     a, b = pair
     fiber = fiberrt.spawn(engine.recv, a, 1)
-    fiberrt.yield_()
+    fiberrt.reschedule()
     engine.close(a.detach())
     with pytest.raises(OSError) as caught:
         fiber.result()
@@ -88,7 +88,7 @@ def test_close_ends_what_others_do(pair):
 def test_accept_and_connect():
     with socket.create_server(("127.0.0.1", 0)) as server:
         fiber = fiberrt.spawn(engine.accept, server)
-        fiberrt.yield_()
+        fiberrt.reschedule()
         host, port = server.getsockname()
         address = socket.AF_INET.to_bytes(2, "little") + port.to_bytes(2, "big") + socket.inet_aton(host) + bytes(8)
         with socket.socket() as client:

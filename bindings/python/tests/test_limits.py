@@ -111,7 +111,7 @@ def test_memory_of_waiting_fibers(lines):
             for i in range(1):
                 fiberrt.park()
         fibers += [fiberrt.spawn(plain) for _ in range(count // 2)]
-        fiberrt.yield_()
+        fiberrt.reschedule()
         print((resident() - before) * 1024 // count)
         for fiber in fibers: fiber.cancel()
         for fiber in fibers: fiber.join()
@@ -227,8 +227,8 @@ print(ran, fibers[0].cancel(), fibers[1].throw(KeyError))
 class Dropped:
     def __del__(self): fibers.append(fiberrt.spawn(ran.append, "finalizer"))
 fibers.append(fiberrt.spawn(lambda dropped: None, Dropped()))
-fiberrt.yield_()
-fiberrt.yield_()
+fiberrt.reschedule()
+fiberrt.reschedule()
 print(ran == [*range(2, 100), "finalizer"], fibers[0].cancelled, repr(fibers[1].exception))
 def cancelled():
     fiberrt.current().cancel()

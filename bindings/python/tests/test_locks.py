@@ -52,7 +52,7 @@ def test_fibers_get_it_in_their_order(kind):
     def f(i):
         with lock:
             order.append(i)
-            fiberrt.yield_()
+            fiberrt.reschedule()
 
     with lock:
         fibers = [waiting(fiberrt.spawn(f, i)) for i in range(10)]
@@ -212,7 +212,7 @@ def test_threads_and_fibers_exclude_one_another():
                 counter[0] = before + 1
 
     joins = [in_thread(add, lambda: None) for _ in range(3)]
-    fibers = [fiberrt.spawn(add, fiberrt.yield_) for _ in range(5)]
+    fibers = [fiberrt.spawn(add, fiberrt.reschedule) for _ in range(5)]
     for fiber in fibers:
         fiber.result()
     for join in joins:
@@ -345,9 +345,9 @@ def test_a_cancelled_waiter_of_a_condition_holds_the_lock_and_hands_its_notify_o
     first, second = waiting(fiberrt.spawn(f)), waiting(fiberrt.spawn(f))
     with condition:
         first.cancel()  # it gets the cancel, and waits for the lock
-        fiberrt.yield_()
+        fiberrt.reschedule()
         condition.notify()
-        fiberrt.yield_()
+        fiberrt.reschedule()
         assert held == []
     first.join()
     assert first.cancelled and held == [True]
@@ -367,9 +367,9 @@ def test_what_is_thrown_while_a_condition_takes_its_lock_again_comes_later():
     fiber = waiting(fiberrt.spawn(f))
     with condition:
         condition.notify()
-        fiberrt.yield_()
+        fiberrt.reschedule()
         fiber.throw(KeyError("later"))
-        fiberrt.yield_()
+        fiberrt.reschedule()
         assert not fiber.done
     with pytest.raises(KeyError, match="later"):
         fiber.result(60)
@@ -577,7 +577,7 @@ def test_what_has_attributes_and_goes_in_a_circle_is_collected():
 def test_init_called_again_while_fibers_wait():
     semaphore = fiberrt.Semaphore(0)
     fibers = [fiberrt.spawn(semaphore.acquire) for _ in range(2)]
-    fiberrt.yield_()
+    fiberrt.reschedule()
     semaphore.__init__(3)
     assert [fiber.result(60) for fiber in fibers] == [True, True] and semaphore._value == 1
     semaphore.__init__(0)

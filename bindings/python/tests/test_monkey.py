@@ -124,7 +124,7 @@ def test_select(pair):
     assert own_select.select([a], [b], []) == ([], [b], [])
     assert own_select.select([a], [], [], 0.01) == ([], [], [])
     fiber = fiberrt.spawn(own_select.select, iter([a.fileno()]), [], [a])
-    fiberrt.yield_()
+    fiberrt.reschedule()
     assert not fiber.done
     b.send(b"x")
     assert fiber.result(PATIENCE) == ([a.fileno()], [], [])
@@ -145,7 +145,7 @@ def test_poll(pair):
     poll.register(a, select.POLLIN)
     assert poll.poll(0) == [] and poll.poll(5) == []
     fiber = fiberrt.spawn(poll.poll, -1)
-    fiberrt.yield_()
+    fiberrt.reschedule()
     b.send(b"x")
     assert fiber.result(PATIENCE) == [(a.fileno(), select.POLLIN)]
     poll.modify(a, select.POLLOUT)
@@ -250,7 +250,7 @@ def test_of_two_polls_of_an_object_the_second_is_refused(pair):
     poll = own_select.poll()
     poll.register(pair[0], select.POLLIN)
     fiber = fiberrt.spawn(poll.poll)
-    fiberrt.yield_()
+    fiberrt.reschedule()
     poll.register(pair[1], select.POLLOUT)
     with pytest.raises(OverflowError):
         poll.poll(OVER)
@@ -262,7 +262,7 @@ def test_of_two_polls_of_an_object_the_second_is_refused(pair):
     poll.unregister(pair[1])
     pair[0].recv(1)
     cancelled = fiberrt.spawn(poll.poll)
-    fiberrt.yield_()
+    fiberrt.reschedule()
     cancelled.cancel()
     cancelled.join()
     assert poll.poll(0) == []
@@ -420,7 +420,7 @@ def test_functions_taken_by_name_before_patch_wait_as_fibers_too(lines):
         echo = fiberrt.spawn(check_output, ["cat"], stdin=a)
         with socket.create_server(("127.0.0.1", 0)) as server:
             accepting = fiberrt.spawn(server.accept)
-            fiberrt.yield_()
+            fiberrt.reschedule()
             with create_connection(server.getsockname()) as client:
                 print(type(client) is fiberrt.socket.socket, type(a) is fiberrt.socket.socket)
                 accepting.result()[0].close()
@@ -447,7 +447,7 @@ def test_a_queue_module_that_is_imported_once_more(lines):
                 print("empty")
         taker = threading.Thread(target=take)
         taker.start()
-        fiberrt.yield_()
+        fiberrt.reschedule()
         items.put("an item")
         taker.join()
         print(queue is not first, queue.Empty is first.Empty, queue.SimpleQueue is first.SimpleQueue)
@@ -471,7 +471,7 @@ file.write(b"first")
 flushing = fiberrt.spawn(file.flush)
 entered.wait()
 writing = fiberrt.spawn(file.write, b"second")
-fiberrt.yield_()
+fiberrt.reschedule()
 print(writing.done)
 leave.set()
 flushing.result(); writing.result(); file.close()

@@ -90,7 +90,7 @@ def test_exceptions_and_cancels_of_threads(patched):
         with fiberrt.move_on_after(0.01) as scope: thread.join()
         print(scope.expired, thread.is_alive())
         joiner = fiberrt.spawn(thread.join)
-        fiberrt.yield_(); joiner.cancel(); joiner.join()
+        fiberrt.reschedule(); joiner.cancel(); joiner.join()
         print(thread.is_alive(), threading.active_count())
         go.set(); thread.join()
         print(thread.is_alive(), threading.active_count())
@@ -181,9 +181,10 @@ def test_queues(patched):
             def _init(self, maxsize): self.queue = []
             def _get(self): return self.queue.pop()
         ring = Ring()
-        fiber = fiberrt.spawn(ring.get); fiberrt.yield_(); ring.put(5); print(fiber.result())
+        fiber = fiberrt.spawn(ring.get); fiberrt.reschedule(); ring.put(5); print(fiber.result())
         simple = queue.SimpleQueue()
-        fiber = fiberrt.spawn(simple.get); fiberrt.yield_(); simple.put(6, False, 0); print(fiber.result(), simple.empty())
+        fiber = fiberrt.spawn(simple.get); fiberrt.reschedule(); simple.put(6, False, 0)
+        print(fiber.result(), simple.empty())
         for call in simple.get_nowait, lambda: simple.get(timeout=0.01), lambda: ring.get(timeout=0.01):
             try: call()
             except queue.Empty: print("empty")
@@ -246,7 +247,7 @@ def test_what_was_imported_before(lines):
             (lambda: old_condition.__enter__() and old_condition.wait() and old_condition.__exit__(None, None, None),
              lambda: old_condition.__enter__() and (old_condition.notify(), old_condition.__exit__(None, None, None))),
         ):
-            fiber = fiberrt.spawn(wait); fiberrt.yield_(); print(fiber.done); wake(); fiber.join()
+            fiber = fiberrt.spawn(wait); fiberrt.reschedule(); print(fiber.done); wake(); fiber.join()
         logging.warning("logged")
     """) == [
         "True True", "True True True", "Lock False True", "True", "True []", "['x']", "False", "False",
@@ -265,7 +266,7 @@ def test_real_threads_beside(lines):
         fiberrt.monkey.patch()
         # Joining a thread that is older than patch() does not block: another fiber ends that thread.
         joiner = fiberrt.spawn(before.join)
-        fiberrt.yield_()
+        fiberrt.reschedule()
         print(joiner.done, before.is_alive())
         go.set(); joiner.join()
         print(before.is_alive(), ended[0] == before.ident != _thread.get_ident())
@@ -403,7 +404,7 @@ def test_simple_queue():
     simple.put_nowait(2)
     assert (simple.qsize(), simple.get(), simple.get_nowait(), simple.empty()) == (2, 1, 2, True)
     fiber = fiberrt.spawn(simple.get)
-    fiberrt.yield_()
+    fiberrt.reschedule()
     fiber.cancel()
     fiber.join()
     simple.put(3)

@@ -185,7 +185,7 @@ def test_signals(patched):
         except KeyboardInterrupt: print("interrupted")
         two = [fiberrt.spawn(signal.pause) for _ in range(2)]
         signal.signal(signal.SIGUSR1, lambda *args: seen.append(2))
-        fiberrt.yield_()
+        fiberrt.reschedule()
         two[0].cancel(); print(two[0].join(60), two[1].done)
         os.kill(os.getpid(), signal.SIGUSR1); print(two[1].join(60), seen)
         signal.signal(signal.SIGUSR1, signal.SIG_DFL)
@@ -292,8 +292,8 @@ def test_what_is_thrown_ends_a_read_and_a_write(patched):
         r, w = os.pipe()
         for call in (lambda: os.read(r, 1)), (lambda: os.write(w, b"x" * 1000000)):
             for _ in range(2):  # before it waits, and while it does
-                fiber = fiberrt.spawn(lambda: (fiberrt.yield_(), call()) if _ else call())
-                fiberrt.yield_()
+                fiber = fiberrt.spawn(lambda: (fiberrt.reschedule(), call()) if _ else call())
+                fiberrt.reschedule()
                 fiber.throw(KeyError("thrown"))
                 fiber.join(60)
                 print(repr(fiber.exception), end=" ")
@@ -518,9 +518,9 @@ def test_sendfile_of_sockets_gives_no_turn_without_o_nonblock(patched):
         def look():
             while True:
                 seen.add(os.get_blocking(a.fileno()))
-                fiberrt.yield_()
+                fiberrt.reschedule()
         fiber = fiberrt.spawn(look)
-        fiberrt.yield_()
+        fiberrt.reschedule()
         for _ in range(20000):
             fiberrt.socket._sendfile(a, file.fileno(), 0, 1)
             posix.read(b.fileno(), 1)

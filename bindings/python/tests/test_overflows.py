@@ -60,7 +60,7 @@ def test_what_stands_in_the_way_of_reports(lines):
             try: print("told", fiberrt.report_overflows(on))
             except OSError as error: print("told", error.errno)
         def on_a_thread():  # it has no stack for handlers yet
-            fiberrt.yield_()
+            fiberrt.reschedule()
             limit = resource.getrlimit(resource.RLIMIT_AS)
             resource.setrlimit(resource.RLIMIT_AS, (0, limit[1]))
             told(True)

@@ -34,7 +34,7 @@ KINDS = {
     "lock, locked": ("l = threading.Lock()", "l.locked()"),
     "semaphore": ("s = threading.Semaphore(0)", "s.acquire(blocking=False)"),
     "rlock of another": (
-        "l = threading.RLock(); t = fiberrt.spawn(lambda: l.acquire() and fiberrt.park()); fiberrt.yield_()",
+        "l = threading.RLock(); t = fiberrt.spawn(lambda: l.acquire() and fiberrt.park()); fiberrt.reschedule()",
         "l.acquire(False)",
     ),
     "condition": ("c = threading.Condition(); c.acquire()", "c.wait(0)"),
@@ -69,7 +69,7 @@ KINDS = {
     "future, running": ("import concurrent.futures; f = concurrent.futures.Future()", "f.running()"),
     "future, cancelled": ("import concurrent.futures; f = concurrent.futures.Future()", "f.cancelled()"),
     "future of an executor": (
-        "x = fiberrt.FiberExecutor(); f = x.submit(fiberrt.park); fiberrt.yield_()",
+        "x = fiberrt.FiberExecutor(); f = x.submit(fiberrt.park); fiberrt.reschedule()",
         "f.done()",
     ),
     "fiber, join(0)": ("f = fiberrt.spawn(fiberrt.park)", "f.join(0)"),
@@ -134,7 +134,7 @@ def test_one_look_is_not_ended_by_a_cancel(lines):
                 print(lock.acquire(False), lock.acquire(False), threading.Event().wait(0) if False else q.get_nowait())
         fiber = fiberrt.spawn(work)
         other = fiberrt.spawn(fiberrt.park)
-        fiberrt.yield_()
+        fiberrt.reschedule()
         fiber.cancel()
         fiber.join()
         print(fiber.cancelled)
@@ -154,7 +154,7 @@ def test_without_patch_a_look_never_gives_a_turn(lines):
         while time.monotonic() < end:
             lock.acquire(False); event.is_set(); queue.empty()
         print(ran)
-        fiberrt.yield_()
+        fiberrt.reschedule()
         print(ran)
     """) == ["[]", "[1]"]
 

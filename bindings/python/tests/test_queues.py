@@ -72,7 +72,7 @@ def test_join(kind):
     q.put(2)
     fibers = [waiting(fiberrt.spawn(q.join)) for _ in range(2)]
     q.task_done()
-    fiberrt.yield_()
+    fiberrt.reschedule()
     assert not fibers[0].done and q.unfinished_tasks == 1
     q.task_done()
     assert fibers[0].join(60) and fibers[1].join(60)

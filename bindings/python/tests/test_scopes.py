@@ -51,7 +51,7 @@ def test_a_limit_does_not_swallow_a_cancel():
             fiberrt.sleep(60)
 
     fiber = fiberrt.spawn(f)
-    fiberrt.yield_()
+    fiberrt.reschedule()
     fiber.cancel()
     fiber.join()
     assert fiber.cancelled
@@ -113,7 +113,7 @@ def test_group_waits_for_all():
 
 def test_failure_cancels_the_others_and_the_block():
     def bad():
-        fiberrt.yield_()
+        fiberrt.reschedule()
         raise ValueError("bad")
 
     with pytest.raises(ExceptionGroup) as caught:
@@ -129,7 +129,7 @@ def test_failure_of_the_block_cancels_all():
     with pytest.raises(ExceptionGroup) as caught:
         with TaskGroup() as group:
             other = group.spawn(fiberrt.sleep, 60)
-            fiberrt.yield_()
+            fiberrt.reschedule()
             raise KeyError("block")
     assert isinstance(caught.value.exceptions[0], KeyError)
     assert other.cancelled
@@ -164,8 +164,8 @@ def test_group_under_a_limit_and_a_cancel():
 
     children = []
     fiber = fiberrt.spawn(f)
-    fiberrt.yield_()
-    fiberrt.yield_()
+    fiberrt.reschedule()
+    fiberrt.reschedule()
     fiber.cancel()
     fiber.join()
     assert fiber.cancelled and children[0].cancelled
@@ -174,7 +174,7 @@ def test_group_under_a_limit_and_a_cancel():
 def test_group_cancel_and_spawn_from_children():
     with TaskGroup() as group:
         children = [group.spawn(fiberrt.sleep, 60) for _ in range(3)]
-        fiberrt.yield_()
+        fiberrt.reschedule()
         group.cancel()
     assert all(child.cancelled for child in children)
 

@@ -52,7 +52,7 @@ def test_receive():
                     return
 
         fiber = fiberrt.spawn(receive)
-        fiberrt.yield_()
+        fiberrt.reschedule()
         os.kill(os.getpid(), signal.SIGUSR1)
         signal.raise_signal(signal.SIGUSR2)
         for number, count in (signal.SIGUSR2, 3), (signal.SIGUSR1, 4):  # the interpreter sees both at once in their order
@@ -61,7 +61,7 @@ def test_receive():
                     fiberrt.sleep(0.001)
         fiber.result(PATIENCE)
         waits = fiberrt.spawn(list, numbers)
-        fiberrt.yield_()
+        fiberrt.reschedule()
     assert got == [signal.SIGUSR1, signal.SIGUSR2, signal.SIGUSR2, signal.SIGUSR1]
     assert waits.result(PATIENCE) == []  # it is over
     assert signal.getsignal(signal.SIGUSR1) is before
@@ -74,11 +74,11 @@ def test_receive_in_its_own_fiber_and_cancel():
             return next(numbers)
 
     fiber = fiberrt.spawn(body)
-    fiberrt.yield_()
+    fiberrt.reschedule()
     with later(signal.SIGUSR1):
         assert fiber.result(PATIENCE) is signal.SIGUSR1
     fiber = fiberrt.spawn(body)
-    fiberrt.yield_()
+    fiberrt.reschedule()
     fiber.cancel()
     fiber.join(PATIENCE)
     assert fiber.cancelled and signal.getsignal(signal.SIGUSR1) is signal.SIG_DFL
@@ -111,7 +111,7 @@ def test_receive_refuses():
 
 def test_sigwait(blocked):
     fiber = fiberrt.spawn(fiberrt.signal.sigwait, blocked)
-    fiberrt.yield_()
+    fiberrt.reschedule()
     assert fiber.waits_for == "sigwait"
     with later(signal.SIGUSR2) as child:
         assert fiber.result(PATIENCE) is signal.SIGUSR2
@@ -132,7 +132,7 @@ def test_sigwait_blocks_what_is_not_blocked():
         return signal.pthread_sigmask(signal.SIG_BLOCK, ()) & {signal.SIGHUP, signal.SIGUSR2}
 
     fibers = [fiberrt.spawn(fiberrt.signal.sigwait, [signal.SIGHUP]) for _ in range(2)]
-    fiberrt.yield_()
+    fiberrt.reschedule()
     assert mask() == {signal.SIGHUP}
     signal.pthread_kill(threading.get_ident(), signal.SIGHUP)  # other threads may not block it
     done, left = fiberrt.wait(fibers, timeout=PATIENCE, return_when=fiberrt.FIRST_COMPLETED)
@@ -344,6 +344,6 @@ def test_what_a_handler_raises_at_the_very_end_is_told(program):
                 fiberrt._fiberrt.close(os.dup(1))
         fiberrt.spawn(fiberrt.park)
         fiberrt.spawn(last)
-        fiberrt.yield_()
+        fiberrt.reschedule()
     """)
     assert "KeyboardInterrupt" in done.err

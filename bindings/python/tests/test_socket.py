@@ -583,7 +583,7 @@ def test_close_during_a_connect():
 def test_close_by_another_thread(pair):
     a, b = pair
     fiber = fiberrt.spawn(a.recv, 1)
-    fiberrt.yield_()
+    fiberrt.reschedule()
     thread = threading.Thread(target=a.close)
     thread.start()
     ends_with_ebadf(fiber)
@@ -628,7 +628,7 @@ def test_a_cancelled_fiber_gets_nothing(pair):
             raise
 
     fiber = fiberrt.spawn(body)
-    fiberrt.yield_()
+    fiberrt.reschedule()
     fiber.cancel()
     fiber.join()
     assert seen == [1, 1, 1, b"x"] and a.recv(10) == b"yz"
@@ -695,7 +695,7 @@ def test_names_are_looked_up_beside(monkeypatch):
 def test_the_descriptor_s_mode_is_not_changed(pair):
     a, b = pair
     fiber = fiberrt.spawn(a.recv, 1)
-    fiberrt.yield_()
+    fiberrt.reschedule()
     assert os.get_blocking(a.fileno())
     b.send(b"x")
     fiber.result()

@@ -325,22 +325,22 @@ def test_writes_of_several_fibers(fibers):
             sender.result(PATIENCE)
 
 
-def test_a_wake_of_a_fiber_that_waits_for_anothers_write_is_kept(fibers):
+def test_a_wakeup_of_a_fiber_that_waits_for_anothers_write_is_kept(fibers):
     client, server = fibers.pair()
     woken = []
 
     def write():
         client.sendall(b"x")
-        fiberrt.park()  # takes the wake that came meanwhile
+        fiberrt.park()  # gets the wakeup that came meanwhile
         woken.append(True)
 
     with client, server, fiberrt.fail_after(PATIENCE):
         first = fiberrt.spawn(client.sendall, bytes(10_000_000))
-        fiberrt.yield_()
+        fiberrt.reschedule()
         second = fiberrt.spawn(write)
-        fiberrt.yield_()
-        fiberrt.wake(second)
-        fiberrt.yield_()
+        fiberrt.reschedule()
+        second.wakeup()
+        fiberrt.reschedule()
         receive(server, 10_000_001)
         first.result(), second.result()
     assert woken

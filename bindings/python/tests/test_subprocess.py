@@ -172,7 +172,7 @@ def test_fibers_on_one_child():
     with fiberrt.subprocess.Popen(CAT, stdin=stdlib.PIPE, stdout=stdlib.PIPE) as process:
         waits = [fiberrt.spawn(process.wait) for i in range(3)]
         reads = fiberrt.spawn(process.stdout.read)
-        fiberrt.yield_()
+        fiberrt.reschedule()
         assert reads.waits_for == "read" and not any(fiber.done for fiber in waits)
         process.stdin.write(b"words")
         process.stdin.close()
@@ -264,14 +264,14 @@ def test_selector():
         selector.register(a, fiberrt.selectors.EVENT_READ, "data")
         assert selector.select(0) == [] and selector.select(-1) == [] and selector.select(0.01) == []
         fiber = fiberrt.spawn(selector.select)
-        fiberrt.yield_()
+        fiberrt.reschedule()
         assert fiber.waits_for == "wait_fd"
         b.send(b"x")
         ((key, events),) = fiber.result(PATIENCE)
         assert key.data == "data" and events == fiberrt.selectors.EVENT_READ
         a.recv(1)
         fiber = fiberrt.spawn(selector.select)
-        fiberrt.yield_()
+        fiberrt.reschedule()
         selector.register(b, fiberrt.selectors.EVENT_WRITE)  # while it waits
         ((key, events),) = fiber.result(PATIENCE)
         assert key.fileobj is b

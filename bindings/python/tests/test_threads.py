@@ -27,7 +27,7 @@ def test_results_and_exceptions():
 def test_others_run_meanwhile():
     go = threading.Event()
     fibers = [fiberrt.spawn(fiberrt.to_thread, go.wait, PATIENCE) for i in range(5)]
-    fiberrt.yield_()
+    fiberrt.reschedule()
     go.set()
     assert [fiber.result(PATIENCE) for fiber in fibers] == [True] * 5
 
@@ -88,7 +88,7 @@ def test_one_that_is_cancelled_before_it_begins_never_runs():
             fiberrt.to_thread(ran.append, 1)
 
     fiber = fiberrt.spawn(body)
-    fiberrt.yield_()
+    fiberrt.reschedule()
     fiber.cancel()
     fiber.result(PATIENCE)
     assert not ran

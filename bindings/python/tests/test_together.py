@@ -22,7 +22,7 @@ def test_map():
         running[0] += 1
         most[0] = max(most[0], running[0])
         for _ in range(5 - x % 5):
-            fiberrt.yield_()
+            fiberrt.reschedule()
         running[0] -= 1
         return x + y
 
@@ -54,8 +54,8 @@ def test_map_raises_where_the_result_is_due_and_cancels_the_rest():
     with pytest.raises(KeyError):
         next(results)
     assert list(results) == []
-    fiberrt.yield_()
-    fiberrt.yield_()
+    fiberrt.reschedule()
+    fiberrt.reschedule()
     assert sorted(ended) == [0, 2, 3]
 
     def items():
@@ -70,7 +70,7 @@ def test_map_raises_where_the_result_is_due_and_cancels_the_rest():
 
 def test_map_that_nobody_wants_is_cancelled():
     results = fiberrt.map(fiberrt.sleep, [60, 60, 60], limit=2)
-    fiberrt.yield_()
+    fiberrt.reschedule()
     del results
     gc.collect()  # that no fiber is left is seen by the fixture
 
@@ -128,7 +128,7 @@ def test_executor():
     def f(x):
         running[0] += 1
         most[0] = max(most[0], running[0])
-        fiberrt.yield_()
+        fiberrt.reschedule()
         running[0] -= 1
         return x * x
 
@@ -176,8 +176,8 @@ def test_cancelled_futures():
     executor = FiberExecutor(1)
     event = fiberrt.Event()
     first, second, third = executor.submit(event.wait), executor.submit(int), executor.submit(int)
-    fiberrt.yield_()
-    fiberrt.yield_()
+    fiberrt.reschedule()
+    fiberrt.reschedule()
     assert not first.cancel() and second.cancel() and first.running()
     executor.shutdown(wait=False, cancel_futures=True)
     assert wait([third], timeout=60).done == {third} and third.cancelled()
@@ -297,5 +297,5 @@ def test_an_executor_at_exit(lines, wait):
         for future in futures[1:]:
             future.add_done_callback(lambda future: print(future.done()))
         for _ in range(3):
-            fiberrt.yield_()
+            fiberrt.reschedule()
         """) == ["True", "True", "cannot schedule new futures after shutdown"]

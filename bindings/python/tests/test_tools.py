@@ -23,7 +23,7 @@ from conftest import run_program
 
 
 def step():
-    fiberrt.yield_()
+    fiberrt.reschedule()
 
 
 def steps(count):
@@ -50,7 +50,7 @@ def test_cprofile():
 def test_cprofile_comes_and_goes_in_the_midst():
     profiler = cProfile.Profile()
     fibers = [fiberrt.spawn(steps, 10) for _ in range(10)]
-    fiberrt.yield_()
+    fiberrt.reschedule()
     profiler.enable()
     fibers += [fiberrt.spawn(steps, 10) for _ in range(10)]
     for fiber in fibers[:10]:
@@ -76,7 +76,7 @@ def test_coverage(tmp_path, monkeypatch, files):
     if files == 2 and not monitors:
         pytest.skip("coverage cannot use sys.monitoring before CPython 3.12")
     work = (
-        "import fiberrt\ndef f():\n    for i in range(3):\n        fiberrt.yield_()\n\n    return i\n"
+        "import fiberrt\ndef f():\n    for i in range(3):\n        fiberrt.reschedule()\n\n    return i\n"
         "def never():\n    pass\n"
     )
     main = "fibers = [fiberrt.spawn(each) for each in (f, g, f, g)]\ntotal = sum(fiber.result() for fiber in fibers)\n"
@@ -102,7 +102,7 @@ def test_pdb(tmp_path):
         "import fiberrt\n"
         "def work(n):\n"
         "    for i in range(3):\n"
-        "        fiberrt.yield_()\n"
+        "        fiberrt.reschedule()\n"
         "        last = (n, i)\n"
         "    return n\n"
         "fibers = [fiberrt.spawn(work, n) for n in range(2)]\n"

@@ -402,6 +402,12 @@ PyObject* throw_(PyObject* self, PyObject* exception) {
     Py_RETURN_NONE;
 }
 
+PyObject* wakeup(PyObject* self, PyObject*) {
+    auto* fiber = reinterpret_cast<FiberObject*>(self);
+    if (!fiber->done) fiber_wakeup(fiber->handle);
+    Py_RETURN_NONE;
+}
+
 PyObject* get_done(PyObject* self, void*) { return PyBool_FromLong(reinterpret_cast<FiberObject*>(self)->done); }
 
 PyObject* get_cancelled(PyObject* self, void*) {
@@ -548,6 +554,8 @@ PyMethodDef methods[] = {
      "A fiber that has not begun never runs, and ends with the exception. If the fiber's function has returned and "
      "only "
      "finalizers run, the exception is lost."},
+    {"wakeup", wakeup, METH_NOARGS,
+     "wakeup($self, /)\n--\n\nEnd the present park() of the fiber, or its next one. Any thread may call this."},
     {"__class_getitem__", Py_GenericAlias, METH_O | METH_CLASS, "Fiber[T]: a fiber whose function returns T."},
     {nullptr, nullptr, 0, nullptr},
 };

@@ -476,7 +476,7 @@ PyGetSetDef semaphore_members[] = {
     {nullptr, nullptr, nullptr, nullptr, nullptr},
 };
 
-// is_set() without a yield, for code that a cancel must not end.
+// is_set() without a switch, for code that a cancel must not end.
 PyObject* event_flag(PyObject* self, void*) { return PyBool_FromLong(fiber_event_is_set(event_of(self)) == 1); }
 
 PyGetSetDef event_members[] = {

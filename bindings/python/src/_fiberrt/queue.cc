@@ -250,7 +250,7 @@ PyObject* shutdown(PyObject* self, PyObject* const* args, Py_ssize_t count, PyOb
 }
 
 PyObject* get_maxsize(PyObject* self, void*) { return PyLong_FromLongLong(queue_of(self)->maxsize); }
-// qsize() without a yield, for code that a cancel must not end.
+// qsize() without a switch, for code that a cancel must not end.
 PyObject* get_count(PyObject* self, void*) { return PyLong_FromLongLong(free_items(queue_of(self))); }
 PyObject* get_unfinished(PyObject* self, void*) { return PyLong_FromLongLong(queue_of(self)->unfinished); }
 PyObject* get_shut_down(PyObject* self, void*) { return PyBool_FromLong(queue_of(self)->shut_down); }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// Lets other fibers run: yield_, sleep, park and wake.
+// Lets other fibers run: reschedule, sleep and park.
 #include "functions.h"
 #include "waiting.h"
 
@@ -7,7 +7,7 @@ namespace fiberrt_python {
 
 namespace {
 
-PyObject* yield_(PyObject*, PyObject*) {
+PyObject* reschedule(PyObject*, PyObject*) {
     World* here = world();
     if (!here) return nullptr;
     here->turns++;
@@ -81,24 +81,15 @@ PyObject* let_polls_give_turns(PyObject*, PyObject*) {
     Py_RETURN_NONE;
 }
 
-PyObject* wake(PyObject*, PyObject* fiber) {
-    if (!Py_IS_TYPE(fiber, &FiberType)) return PyErr_Format(PyExc_TypeError, "wake() takes a Fiber");
-    auto* sleeper = reinterpret_cast<FiberObject*>(fiber);
-    if (!sleeper->done) fiber_wakeup(sleeper->handle);
-    Py_RETURN_NONE;
-}
-
 } // namespace
 
 PyMethodDef switching_functions[] = {
-    {"yield_", yield_, METH_NOARGS, "yield_()\n--\n\nLet every fiber that is runnable now have a turn."},
+    {"reschedule", reschedule, METH_NOARGS, "reschedule()\n--\n\nLet every fiber that is runnable now have a turn."},
     {"sleep", sleep, METH_O,
      "sleep(seconds, /)\n--\n\nWait for at least that time; other fibers run. sleep(0) also checks for I/O once."},
     {"park", reinterpret_cast<PyCFunction>(reinterpret_cast<void (*)()>(park)), METH_FASTCALL,
-     "park(timeout=None, /)\n--\n\nWait until wake() is called for this fiber, and return True; return False if the "
-     "timeout, in seconds, passes first.\nOne earlier wake() is remembered; park() then returns at once."},
-    {"wake", wake, METH_O,
-     "wake(fiber, /)\n--\n\nEnd the present park() of a fiber, or its next one. Any thread may call this."},
+     "park(timeout=None, /)\n--\n\nWait until this fiber's wakeup() is called, and return True; return False if the "
+     "timeout, in seconds, passes first.\nOne earlier wakeup() is remembered; park() then returns at once."},
     {"poll_turn", poll_turn, METH_NOARGS,
      "poll_turn()\n--\n\nCalled by polls, functions that check for something without waiting. If this fiber has polled "
      "for 1 ms\nwithout a wait, the other fibers of its thread run once. Has no effect before let_polls_give_turns()."},

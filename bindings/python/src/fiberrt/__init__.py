@@ -36,13 +36,12 @@ from ._fiberrt import (
     current,
     offload,
     park,
+    reschedule,
     select,
     sleep,
     spawn,
     stack_size,
     wait_fd,
-    wake,
-    yield_,
 )
 from ._fiberrt import forked as _forked
 from ._fiberrt import shut_down as _shut_down
@@ -94,6 +93,7 @@ __all__ = [
     "park",
     "report_blocking",
     "report_overflows",
+    "reschedule",
     "select",
     "shield",
     "sleep",
@@ -102,8 +102,6 @@ __all__ = [
     "to_thread",
     "wait",
     "wait_fd",
-    "wake",
-    "yield_",
 ]
 
 # Modules that are imported at their first use, and names from such modules.

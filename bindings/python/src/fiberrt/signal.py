@@ -30,7 +30,7 @@ from ._rebind import complete
 
 _set = _stdlib.signal  # kept, because patching replaces it by this module's function
 _pause = _stdlib.pause
-_write = posix.write  # never yields; os.write may be that of fiberrt.monkey
+_write = posix.write  # never switches; os.write may be that of fiberrt.monkey
 
 
 class _Bell:

@@ -173,7 +173,7 @@ def _sendfile(to: Any, source: int, offset: int, count: int) -> int:
     if blocking:
         os.set_blocking(fd, False)
     try:
-        return posix.sendfile(fd, source, offset, count)  # never yields, as other fibers may use the socket
+        return posix.sendfile(fd, source, offset, count)  # never switches, as other fibers may use the socket
     finally:
         if blocking:
             os.set_blocking(fd, True)
