@@ -73,7 +73,7 @@ func (f *Fiber) employ(j *job, run func()) {
 				}
 			}
 			j.done.Store(true)
-			raw.Wake(handle)
+			raw.Wakeup(handle)
 		}()
 		run()
 		returned = true

@@ -16,13 +16,13 @@ import (
 )
 
 // The cost of a switch between fibers, to compare with a switch between as many goroutines.
-func benchYield(b *testing.B, count int) {
+func benchReschedule(b *testing.B, count int) {
 	err := Run(context.Background(), func(f *Fiber) {
 		group := f.Group()
 		for range count {
 			group.Go(func(f *Fiber) error {
 				for range b.N / count {
-					f.Yield()
+					f.Reschedule()
 				}
 				return nil
 			})
@@ -51,12 +51,12 @@ func benchGosched(b *testing.B, count int) {
 	group.Wait()
 }
 
-func BenchmarkYield2(b *testing.B)       { benchYield(b, 2) }
-func BenchmarkYield100(b *testing.B)     { benchYield(b, 100) }
-func BenchmarkYield10000(b *testing.B)   { benchYield(b, 10000) }
-func BenchmarkGosched2(b *testing.B)     { benchGosched(b, 2) }
-func BenchmarkGosched100(b *testing.B)   { benchGosched(b, 100) }
-func BenchmarkGosched10000(b *testing.B) { benchGosched(b, 10000) }
+func BenchmarkReschedule2(b *testing.B)     { benchReschedule(b, 2) }
+func BenchmarkReschedule100(b *testing.B)   { benchReschedule(b, 100) }
+func BenchmarkReschedule10000(b *testing.B) { benchReschedule(b, 10000) }
+func BenchmarkGosched2(b *testing.B)        { benchGosched(b, 2) }
+func BenchmarkGosched100(b *testing.B)      { benchGosched(b, 100) }
+func BenchmarkGosched10000(b *testing.B)    { benchGosched(b, 10000) }
 
 func BenchmarkChannelPingPong(b *testing.B) {
 	there, back := make(chan int), make(chan int)

@@ -21,7 +21,7 @@ import (
 // Callback is a Go function that C may call: C calls [Callback.Func] with the argument [Callback.Arg].
 //
 // C may call it on any thread's own stack, but not on the stack of a C fiber, because Go cannot run there: such a call
-// ends the program with a message. The Go function must not wait or yield: calls of this package that do so panic. A
+// ends the program with a message. The Go function must not wait or reschedule: such calls of this package panic. A
 // function that cgo exports, and that C calls directly, has neither check: the Go runtime crashes in both cases.
 type Callback struct{ handle cgo.Handle }
 

@@ -436,7 +436,7 @@ func (h *hub) takeHelper() *helper {
 				return
 			}
 			help.done <- help.run(job)
-			raw.Wake(job.fiber)
+			raw.Wakeup(job.fiber)
 		}
 	}()
 	return help

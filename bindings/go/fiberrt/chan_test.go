@@ -203,7 +203,7 @@ func TestCloseBeforeFibersMeet(t *testing.T) {
 				t.Error(value, ok, err)
 			}
 		})
-		f.Yield() // the receiver waits now
+		f.Reschedule() // the receiver waits now
 		close(ch)
 		panics := func() (value any) {
 			defer func() { value = recover() }()
@@ -247,7 +247,7 @@ func TestCancelledChannelWaitsNeedNoGoroutine(t *testing.T) {
 		for range 100 {
 			group.Go(func(f *Fiber) error { _, _, err := Recv(f, ch); return err })
 		}
-		f.Yield() // they wait now
+		f.Reschedule() // they wait now
 		if waiting := len(f.hub.chanWaits); waiting != 100 {
 			t.Error(waiting, "wait")
 		}
@@ -272,10 +272,10 @@ func TestChannelWaitBesideABusyFiber(t *testing.T) {
 			}
 			received = true
 		})
-		f.Yield()
+		f.Reschedule()
 		go func() { ch <- 7 }()
 		for !received {
-			f.Yield()
+			f.Reschedule()
 		}
 	})
 }
@@ -390,9 +390,9 @@ func TestChannelStress(t *testing.T) {
 				}
 				ctx, cancel := context.WithCancel(context.Background())
 				defer cancel()
-				yields := rand.IntN(5)
+				reschedules := rand.IntN(5)
 				go func() {
-					for range yields {
+					for range reschedules {
 						runtime.Gosched()
 					}
 					cancel()
@@ -406,7 +406,7 @@ func TestChannelStress(t *testing.T) {
 						if hurried(f, func() error { return Send(f, ch, item{s, i}) }) == nil {
 							i++
 						} else {
-							f.Yield()
+							f.Reschedule()
 						}
 					}
 					return nil
@@ -433,7 +433,7 @@ func TestChannelStress(t *testing.T) {
 							if one != (item{}) || ok {
 								t.Error(one, ok, err)
 							}
-							f.Yield()
+							f.Reschedule()
 						case !ok:
 							return nil
 						default:

@@ -235,9 +235,9 @@ func TestConnCloseByAnotherFiber(t *testing.T) {
 			}
 		})
 		for a.users == 0 {
-			f.Yield()
+			f.Reschedule()
 		}
-		f.Yield()
+		f.Reschedule()
 		f.Cancel() // it closes nevertheless
 		if err := a.On(f).Close(); err != nil {
 			t.Error(err)
@@ -262,7 +262,7 @@ func TestConnCancelledFiber(t *testing.T) {
 			}
 		})
 		for a.users == 0 {
-			f.Yield()
+			f.Reschedule()
 		}
 		child.Cancel()
 		f.Join(child)
@@ -333,7 +333,7 @@ func TestConnDeadlinesEndNoOtherWait(t *testing.T) {
 	run(t, func(f *Fiber) {
 		other := f.Spawn(func(f *Fiber) {
 			for !over.Load() {
-				f.Yield()
+				f.Reschedule()
 			}
 		})
 		c := a.On(f)
@@ -346,7 +346,7 @@ func TestConnDeadlinesEndNoOtherWait(t *testing.T) {
 				t.Error(err)
 				break
 			}
-			if err := f.Yield(); err != nil {
+			if err := f.Reschedule(); err != nil {
 				t.Error(err)
 				break
 			}

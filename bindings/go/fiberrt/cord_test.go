@@ -357,7 +357,7 @@ func TestFutureWaitOn(t *testing.T) {
 				isAll(t, err, context.Canceled)
 			}))
 		}
-		f.Yield()
+		f.Reschedule()
 		waiting[3].Cancel()
 		f.Join(waiting[3])
 		if u.Ended() {

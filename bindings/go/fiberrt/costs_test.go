@@ -25,7 +25,7 @@ var waitCosts = []struct {
 }{
 	{"goroutines: unbuffered channel, an item", 5000, func(b *testing.B) { goroutineToGoroutine(b, 0, b.N) }},
 	{"goroutines: `runtime.Gosched`, one of 2", 5000, func(b *testing.B) { benchGosched(b, 2) }},
-	{"`Yield`, one of 2 fibers", 5000, func(b *testing.B) { benchYield(b, 2) }},
+	{"`Reschedule`, one of 2 fibers", 5000, func(b *testing.B) { benchReschedule(b, 2) }},
 	{"`Send` and `Recv` between fibers of one `Run`, unbuffered, an item", 5000, func(b *testing.B) { fiberToFiber(b, 0, b.N) }},
 	{"the same between fibers, with a buffer of 10", 5000, func(b *testing.B) { fiberToFiber(b, 10, b.N) }},
 	{"`Recv` from a goroutine, unbuffered, an item", 200, func(b *testing.B) { goroutineToFiber(b, 0, b.N) }},

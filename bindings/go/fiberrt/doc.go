@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
 // Package fiberrt runs Go functions as fibers: all on one thread, one at a time, in a deterministic order. A fiber runs
-// until it waits or yields in a call of this package.
+// until it waits or reschedules in a call of this package.
 //
 //	err := fiberrt.Run(ctx, func(f *fiberrt.Fiber) {
 //		child := f.Spawn(func(f *fiberrt.Fiber) { f.Sleep(time.Second) })

@@ -21,7 +21,7 @@ func ExampleRun() {
 			f.Spawn(func(f *fiberrt.Fiber) {
 				for range 2 {
 					fmt.Println(name)
-					f.Yield()
+					f.Reschedule()
 				}
 			})
 		}

@@ -21,14 +21,14 @@ func TestCallback(t *testing.T) {
 	ctest.Call(callback.Func(), callback.Arg())
 	run(t, func(f *Fiber) {
 		ctest.Call(callback.Func(), callback.Arg())
-		yields := NewCallback(func() {
+		reschedules := NewCallback(func() {
 			calls++
-			panics(t, "Yield inside a callback from C", func() { f.Yield() })
+			panics(t, "Reschedule inside a callback from C", func() { f.Reschedule() })
 			panics(t, "Sleep inside a callback from C", func() { f.Sleep(1) })
 		})
-		defer yields.Release()
-		ctest.Call(yields.Func(), yields.Arg())
-		if err := f.Yield(); err != nil {
+		defer reschedules.Release()
+		ctest.Call(reschedules.Func(), reschedules.Arg())
+		if err := f.Reschedule(); err != nil {
 			t.Error("afterwards", err)
 		}
 	})
@@ -47,24 +47,24 @@ func TestFatal(t *testing.T) {
 			callback := NewCallback(func() { println("Go ran") })
 			ctest.CallOnFiber(callback.Func(), callback.Arg())
 		}, "a fiber of C has called Go"},
-		"yield in a callback": {func() {
+		"reschedule in a callback": {func() {
 			Run(context.Background(), func(f *Fiber) {
-				callback := NewCallback(func() { f.Yield() })
+				callback := NewCallback(func() { f.Reschedule() })
 				ctest.Call(callback.Func(), callback.Arg())
 			})
-		}, "Yield inside a callback from C"},
-		"yield by another goroutine": {func() {
+		}, "Reschedule inside a callback from C"},
+		"reschedule by another goroutine": {func() {
 			Run(context.Background(), func(f *Fiber) {
-				go f.Yield()
+				go f.Reschedule()
 				Await(f, func(context.Context) (int, error) { select {} })
 			})
 		}, "a goroutine that is not this fiber"},
 		"panic of which nobody is told": {func() {
 			Run(context.Background(), func(f *Fiber) { thisPanics("boom") })
 		}, "thisPanics"},
-		"yield in an exported function": {func() {
+		"reschedule in an exported function": {func() {
 			Run(context.Background(), func(f *Fiber) {
-				ctest.Exported = func() { f.Yield() }
+				ctest.Exported = func() { f.Reschedule() }
 				ctest.CallExported()
 			})
 		}, "coro"},

@@ -16,13 +16,13 @@ import (
 	"example.com/fiberrt/bindings/go/internal/self"
 )
 
-// After so many yields, or other calls that did not have to wait, one goes through the cord.
+// After so many calls of Reschedule, or other calls that did not have to wait, one goes through the cord.
 const callsAlone = 256
 
-// Fiber is a function that runs on the thread of its [Run]. Other fibers run while it waits or yields in the calls of
-// this package.
+// Fiber is a function that runs on the thread of its [Run]. Other fibers run while it waits or reschedules in the calls
+// of this package.
 type Fiber struct {
-	// The members that a yield uses come first, in one cache line.
+	// The members that Reschedule uses come first, in one cache line.
 	hub       *hub
 	resume    func() (struct{}, bool) // runs the fiber until it gives way; nil before its first turn and after its end
 	giveWay   func(struct{}) bool     // gives the thread back to the hub, until the next turn
@@ -65,20 +65,20 @@ func (f *Fiber) Spawn(fn func(f *Fiber)) *Fiber {
 	return f.hub.spawn(fn)
 }
 
-// Yield lets every fiber that is runnable now have a turn, and returns.
-func (f *Fiber) Yield() error {
-	f.check("Yield")
+// Reschedule lets every fiber that is runnable now have a turn, and returns, as [runtime.Gosched] does for goroutines.
+func (f *Fiber) Reschedule() error {
+	f.check("Reschedule")
 	f.calls++
 	// Fibers spawned or woken before are in the cord's queue, and must run first.
 	if f.attention.Load() || f.calls%callsAlone == 0 || f.hub.asked {
-		return f.ask("Yield", raw.OpReschedule)
+		return f.ask("Reschedule", raw.OpReschedule)
 	}
 	f.hub.ready.push(f)
 	f.giveWay(struct{}{})
 	return nil
 }
 
-// Yields now and then, for calls that may not have to wait. Returns the error of a cancel.
+// Gives the others a turn now and then, for calls that may not have to wait. Returns the error of a cancel.
 func (f *Fiber) pace(call string) error {
 	if f.calls++; f.calls%callsAlone != 0 && !f.attention.Load() {
 		return nil
@@ -182,7 +182,7 @@ func (f *Fiber) misused(call string) {
 }
 
 // Parks the fiber until it is woken. It may return without reason, so the caller must check its condition again.
-func (f *Fiber) park(call string) error { return f.ask(call, raw.OpYield) }
+func (f *Fiber) park(call string) error { return f.ask(call, raw.OpPark) }
 
 // Starts the fiber's operation, with all members of the record except the code set by the caller, and waits for its
 // end.

@@ -51,7 +51,7 @@ func TestFibersTakeTurns(t *testing.T) {
 			f.Spawn(func(f *Fiber) {
 				for i := range 3 {
 					trace = append(trace, fmt.Sprint(name, i))
-					if err := f.Yield(); err != nil {
+					if err := f.Reschedule(); err != nil {
 						t.Error(err)
 					}
 				}
@@ -61,12 +61,12 @@ func TestFibersTakeTurns(t *testing.T) {
 	same(t, trace, []string{"a0", "b0", "c0", "a1", "b1", "c1", "a2", "b2", "c2"})
 }
 
-func TestYieldLetsWhoWasSpawnedOrWokenRun(t *testing.T) {
+func TestRescheduleRunsSpawnedAndWokenFibers(t *testing.T) {
 	run(t, func(f *Fiber) {
 		for range 200 {
 			ran := false
 			f.Spawn(func(*Fiber) { ran = true })
-			f.Yield()
+			f.Reschedule()
 			if !ran {
 				t.Fatal("the child has had no turn")
 			}
@@ -125,7 +125,7 @@ func TestJoin(t *testing.T) {
 				joined++
 			})
 		}
-		f.Yield()
+		f.Reschedule()
 		if joined != 0 || child.Ended() {
 			t.Error("joined before the end")
 		}
@@ -133,7 +133,7 @@ func TestJoin(t *testing.T) {
 		if err := f.Join(child); err != nil {
 			t.Error(err)
 		}
-		f.Yield()
+		f.Reschedule()
 		if err := f.Join(child); err != nil || joined != 10 || !child.Ended() {
 			t.Error("late joins", err, joined)
 		}
@@ -153,7 +153,7 @@ func TestJoinCancelled(t *testing.T) {
 				t.Error(err)
 			}
 		})
-		f.Yield()
+		f.Reschedule()
 		joiner.Cancel()
 		f.Join(joiner)
 		gate <- 1
@@ -191,7 +191,7 @@ func TestPanicIsToldToWhoJoins(t *testing.T) {
 	cause := errors.New("boom")
 	run(t, func(f *Fiber) {
 		child := f.Spawn(func(f *Fiber) {
-			f.Yield()
+			f.Reschedule()
 			thisPanics(cause)
 		})
 		for range 2 {
@@ -221,7 +221,7 @@ func TestPanicOfWhichNobodyIsTold(t *testing.T) {
 				}
 			}()
 			runWith(t, context.Background(), func(f *Fiber) {
-				f.Spawn(func(f *Fiber) { f.Yield(); f.Yield(); after = true })
+				f.Spawn(func(f *Fiber) { f.Reschedule(); f.Reschedule(); after = true })
 				if first {
 					panic("boom")
 				}
@@ -241,10 +241,10 @@ func TestGoexit(t *testing.T) {
 			deferred := false
 			child := f.Spawn(func(f *Fiber) {
 				defer func() {
-					f.Yield() // also while exiting
+					f.Reschedule() // also while exiting
 					deferred = true
 				}()
-				f.Yield()
+				f.Reschedule()
 				runtime.Goexit()
 			})
 			if err := f.Join(child); err != ErrGoexit || !deferred {
@@ -252,7 +252,7 @@ func TestGoexit(t *testing.T) {
 			}
 			// The coroutine that has exited is reused, and a panic in it ends only the fiber.
 			var p *PanicError
-			if err := f.Join(f.Spawn(func(f *Fiber) { f.Yield(); panic(1) })); !errors.As(err, &p) {
+			if err := f.Join(f.Spawn(func(f *Fiber) { f.Reschedule(); panic(1) })); !errors.As(err, &p) {
 				t.Fatal(err)
 			}
 		}
@@ -265,7 +265,7 @@ func TestGoexitOfTheFirstFiberIsRuns(t *testing.T) {
 		returned := false
 		defer func() { ended <- returned }()
 		runWith(t, context.Background(), func(f *Fiber) {
-			f.Spawn(func(f *Fiber) { f.Yield(); others = true })
+			f.Spawn(func(f *Fiber) { f.Reschedule(); others = true })
 			runtime.Goexit()
 		})
 		returned = true
@@ -278,11 +278,11 @@ func TestGoexitOfTheFirstFiberIsRuns(t *testing.T) {
 func TestCancel(t *testing.T) {
 	run(t, func(f *Fiber) {
 		for name, wait := range map[string]func(f *Fiber) error{
-			"Sleep": func(f *Fiber) error { return f.Sleep(time.Hour) },
-			"Join":  func(f *Fiber) error { return f.Join(f.Spawn(func(f *Fiber) { f.Yield() })) },
-			"Yield": func(f *Fiber) error { return f.Yield() },
-			"Recv":  func(f *Fiber) error { _, _, err := Recv(f, make(chan int)); return err },
-			"Send":  func(f *Fiber) error { return Send(f, make(chan int), 1) },
+			"Sleep":      func(f *Fiber) error { return f.Sleep(time.Hour) },
+			"Join":       func(f *Fiber) error { return f.Join(f.Spawn(func(f *Fiber) { f.Reschedule() })) },
+			"Reschedule": func(f *Fiber) error { return f.Reschedule() },
+			"Recv":       func(f *Fiber) error { _, _, err := Recv(f, make(chan int)); return err },
+			"Send":       func(f *Fiber) error { return Send(f, make(chan int), 1) },
 			"Await": func(f *Fiber) error {
 				_, err := Await(f, func(ctx context.Context) (int, error) { <-ctx.Done(); return 0, ctx.Err() })
 				return err
@@ -290,12 +290,12 @@ func TestCancel(t *testing.T) {
 		} {
 			child := f.Spawn(func(f *Fiber) {
 				for i := range 3 {
-					if err := wait(f); (i > 0 || name != "Yield" && name != "Join") && !errors.Is(err, context.Canceled) {
+					if err := wait(f); (i > 0 || name != "Reschedule" && name != "Join") && !errors.Is(err, context.Canceled) {
 						t.Error(name, i, err)
 					}
 				}
 			})
-			f.Yield()
+			f.Reschedule()
 			child.Cancel()
 			child.Cancel()
 			if err := f.Join(child); err != nil {
@@ -373,7 +373,7 @@ func TestWithContext(t *testing.T) {
 				if inner.Err() == nil || context.Cause(inner) != cause {
 					t.Error("the inner context", context.Cause(inner))
 				}
-				if err := f.Yield(); !errors.Is(err, cause) {
+				if err := f.Reschedule(); !errors.Is(err, cause) {
 					t.Error("it has gone on", err)
 				}
 				return err
@@ -381,7 +381,7 @@ func TestWithContext(t *testing.T) {
 			if !errors.Is(err, cause) {
 				t.Error(err)
 			}
-			if err := f.Yield(); err != nil || f.Context().Err() != nil {
+			if err := f.Reschedule(); err != nil || f.Context().Err() != nil {
 				t.Error("outside", err)
 			}
 		}

@@ -128,7 +128,7 @@ func (u *Future) end(result int64) {
 		unfollow()
 	}
 	for _, joiner := range joiners {
-		raw.Wake(joiner)
+		raw.Wakeup(joiner)
 	}
 }
 

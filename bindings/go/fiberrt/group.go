@@ -113,7 +113,7 @@ func (g *Group) told(f *Fiber) {
 		g.failed(err)
 	}
 	if len(g.children) == 0 {
-		raw.Wake(g.owner.handle)
+		raw.Wakeup(g.owner.handle)
 		g.owner.hub.asked = true
 	}
 }

@@ -170,7 +170,7 @@ func (h *hub) close() {
 	h.mu.Lock()
 	h.closed = true
 	h.mu.Unlock()
-	raw.Wake(h.serviceFiber)
+	raw.Wakeup(h.serviceFiber)
 	for h.serviceOp != nil && !h.broken {
 		h.exchange(raw.Forever)
 	}
@@ -306,7 +306,7 @@ func (h *hub) serve() {
 		h.serviceOp = nil
 		return
 	}
-	h.start(h.serviceOp, h.serviceFiber, service, raw.OpYield)
+	h.start(h.serviceOp, h.serviceFiber, service, raw.OpPark)
 	for _, fn := range posted {
 		fn()
 	}
@@ -320,7 +320,7 @@ func (h *hub) post(fn func()) {
 		return
 	}
 	h.posted = append(h.posted, fn)
-	raw.Wake(h.serviceFiber)
+	raw.Wakeup(h.serviceFiber)
 }
 
 func (h *hub) cancelAll() {
@@ -427,7 +427,7 @@ func (h *hub) retire(f *Fiber) {
 		f.group.told(f)
 	}
 	for _, joiner := range f.end() {
-		raw.Wake(joiner)
+		raw.Wakeup(joiner)
 		h.asked = true
 	}
 	if _, ok := f.outcome.(*PanicError); ok {

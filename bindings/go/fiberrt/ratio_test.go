@@ -14,13 +14,13 @@ import (
 func BenchmarkSwitchRatios(b *testing.B) {
 	const rounds, turns = 60, 20000
 	kinds := []func(b *testing.B){
-		func(b *testing.B) { benchYield(b, 100) },
+		func(b *testing.B) { benchReschedule(b, 100) },
 		func(b *testing.B) { benchGosched(b, 100) },
 		func(b *testing.B) { benchGosched(b, 2) },
 		BenchmarkChannelPingPong,
 		BenchmarkSpawn100,
 		BenchmarkCoroutine,
-		func(b *testing.B) { benchYield(b, 2) },
+		func(b *testing.B) { benchReschedule(b, 2) },
 	}
 	best := make([]time.Duration, len(kinds))
 	for round := range rounds {
@@ -37,12 +37,12 @@ func BenchmarkSwitchRatios(b *testing.B) {
 	}
 	ns := func(i int) float64 { return float64(best[i].Nanoseconds()) / turns }
 	b.ReportMetric(0, "ns/op")
-	b.ReportMetric(ns(0), "ns/yield")
-	b.ReportMetric(ns(6), "ns/yield-of-2")
-	b.ReportMetric(ns(0)/ns(1), "yield/Gosched")
-	b.ReportMetric(ns(0)/ns(3), "yield/ping-pong")
-	b.ReportMetric(ns(6)/ns(2), "yield-of-2/Gosched-of-2")
-	b.ReportMetric(ns(6)/ns(3), "yield-of-2/ping-pong")
+	b.ReportMetric(ns(0), "ns/reschedule")
+	b.ReportMetric(ns(6), "ns/reschedule-of-2")
+	b.ReportMetric(ns(0)/ns(1), "reschedule/Gosched")
+	b.ReportMetric(ns(0)/ns(3), "reschedule/ping-pong")
+	b.ReportMetric(ns(6)/ns(2), "reschedule-of-2/Gosched-of-2")
+	b.ReportMetric(ns(6)/ns(3), "reschedule-of-2/ping-pong")
 	b.ReportMetric(ns(4), "ns/spawn")
 	b.ReportMetric(ns(5), "ns/coroutine")
 }

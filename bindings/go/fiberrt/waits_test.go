@@ -62,7 +62,7 @@ func TestAwaitCancelled(t *testing.T) {
 			}
 			Await(f, func(context.Context) (int, error) { t.Error("called"); return 0, nil })
 		})
-		f.Yield()
+		f.Reschedule()
 		child.Cancel()
 		f.Join(child)
 	})
@@ -121,7 +121,7 @@ func TestSendOnClosedChannelPanics(t *testing.T) {
 			ch := make(chan int)
 			sender := f.Spawn(func(f *Fiber) { Send(f, ch, 1) })
 			if when != "before" {
-				f.Yield()
+				f.Reschedule()
 			}
 			for jobs := f.hub.helperJobs; when == "while its helper waits" && f.hub.helperJobs == jobs; {
 				f.Sleep(time.Microsecond)
@@ -141,7 +141,7 @@ func TestGroup(t *testing.T) {
 		group := f.Group()
 		for i := range 100 {
 			group.Go(func(f *Fiber) error {
-				f.Yield()
+				f.Reschedule()
 				sum += i
 				if i == 0 { // they may have more
 					group.Go(func(*Fiber) error { sum += 1000; return nil })
@@ -207,8 +207,8 @@ func TestGroupOfCancelledOwner(t *testing.T) {
 				t.Error(err, ended)
 			}
 		})
-		f.Yield()
-		f.Yield()
+		f.Reschedule()
+		f.Reschedule()
 		owner.Cancel()
 		f.Join(owner)
 	})
@@ -220,7 +220,7 @@ func TestDump(t *testing.T) {
 			f.SetName("the-sleeper")
 			thisSleeps(f)
 		})
-		f.Yield()
+		f.Reschedule()
 		var text bytes.Buffer
 		if err := Dump(&text); err != nil {
 			t.Error(err)
@@ -264,7 +264,7 @@ func TestManyFibersAndGarbage(t *testing.T) {
 						return err
 					}
 					sum += deep(i%50) - i%50
-					f.Yield()
+					f.Reschedule()
 				}
 				if len(text) != i%100 || *local[1] != i {
 					t.Error("garbage")
@@ -305,7 +305,7 @@ func TestProfiling(t *testing.T) {
 			f.Spawn(func(f *Fiber) {
 				for i := 0; time.Now().Before(until); i++ {
 					deep(i % 100)
-					f.Yield()
+					f.Reschedule()
 					if i%16 == 0 {
 						f.Sleep(0)
 					}
@@ -391,15 +391,15 @@ func panics(t *testing.T, sentence string, fn func()) {
 func TestOnlyTheFiberItselfWaits(t *testing.T) {
 	run(t, func(f *Fiber) {
 		group := f.Group()
-		child := f.Spawn(func(f *Fiber) { f.Yield() })
-		panics(t, "a goroutine that is not this fiber", func() { child.Yield() })
-		f.Yield()
+		child := f.Spawn(func(f *Fiber) { f.Reschedule() })
+		panics(t, "a goroutine that is not this fiber", func() { child.Reschedule() })
+		f.Reschedule()
 		panics(t, "a goroutine that is not this fiber", func() { child.Sleep(1) })
 		f.Join(child)
-		panics(t, "that has ended", func() { child.Yield() })
+		panics(t, "that has ended", func() { child.Reschedule() })
 		Await(f, func(context.Context) (int, error) {
 			for _, call := range []func(){
-				func() { f.Yield() }, func() { f.Sleep(0) }, func() { f.Join(child) }, func() { f.Spawn(nil) },
+				func() { f.Reschedule() }, func() { f.Sleep(0) }, func() { f.Join(child) }, func() { f.Spawn(nil) },
 				func() { Recv(f, make(chan int, 1)) }, func() { Send(f, make(chan int, 1), 1) },
 				func() { f.SetName("x") }, func() { f.WithContext(context.Background(), nil) },
 				func() { f.Group() }, func() { group.Wait() },

@@ -13,8 +13,8 @@ package raw
 #cgo nocallback raw_exchange
 #cgo noescape raw_spawn
 #cgo nocallback raw_spawn
-#cgo noescape raw_wake
-#cgo nocallback raw_wake
+#cgo noescape raw_wakeup
+#cgo nocallback raw_wakeup
 #cgo noescape raw_interrupt
 #cgo nocallback raw_interrupt
 #cgo noescape raw_cancel
@@ -35,7 +35,7 @@ static int raw_spawn(uint64_t *out, void *attr, uint64_t user) {
     return fiber_wakeup(fiber);
 }
 
-static int raw_wake(uint64_t fiber) { return fiber_wakeup((fiber_t){fiber}); }
+static int raw_wakeup(uint64_t fiber) { return fiber_wakeup((fiber_t){fiber}); }
 static int raw_interrupt(uint64_t fiber) { return fiber_interrupt((fiber_t){fiber}, NULL); }
 static int raw_cancel(uint64_t fiber) { return fiber_cancel((fiber_t){fiber}, NULL); }
 
@@ -52,7 +52,7 @@ import "unsafe"
 const (
 	OpNone       = C.FIBER_OP_NONE
 	OpReschedule = C.FIBER_OP_RESCHEDULE
-	OpYield      = C.FIBER_OP_YIELD
+	OpPark       = C.FIBER_OP_YIELD
 	OpSleep      = C.FIBER_OP_SLEEP
 	OpEnd        = C.FIBER_OP_END
 	OpRead       = C.FIBER_OP_READ
@@ -154,8 +154,8 @@ func Spawn(attr Attr, user uint64) (fiber Fiber, result int) {
 	return Fiber(id), result
 }
 
-// Wake is fiber_wakeup. From any thread.
-func Wake(fiber Fiber) int { return int(C.raw_wake(C.uint64_t(fiber))) }
+// Wakeup is fiber_wakeup. From any thread.
+func Wakeup(fiber Fiber) int { return int(C.raw_wakeup(C.uint64_t(fiber))) }
 
 // Interrupt is fiber_interrupt without a value. From any thread.
 func Interrupt(fiber Fiber) int { return int(C.raw_interrupt(C.uint64_t(fiber))) }

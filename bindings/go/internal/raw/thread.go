@@ -78,7 +78,7 @@ func (t *Thread) Start(task *Task) {
 		task.Next = (*Task)(before)
 		if atomic.CompareAndSwapPointer(&t.asked, before, unsafe.Pointer(task)) {
 			if before == nil {
-				Wake(mainFlow)
+				Wakeup(mainFlow)
 			}
 			return
 		}
@@ -122,7 +122,7 @@ func (t *Thread) Listen() bool {
 func (t *Thread) Stop() {
 	mainFlow := t.mainFlow // t may be freed then
 	atomic.StoreUint32(&t.stop, 1)
-	Wake(mainFlow)
+	Wakeup(mainFlow)
 }
 
 // Ended tells whether the thread is about to exit.
