@@ -175,7 +175,7 @@ EOF
         debug -- "$shared"
         shows fibers 'Of some fibers nothing is known'
         shows fibers '"sleeper"\): .*cannot be read'
-        shows fibers '"yielder"\): yields until it is woken$'
+        shows fibers '"yielder"\): waits for a wakeup$'
         part all | grep -A 1 '^Fiber .*"sleeper"' | grep -q 'has no frames: its saved registers' ||
             fail 'it is not said why sleeper has no frames'
         backtrace_of all yielder | grep -q yielder_function || fail 'yielder is not shown any more'
@@ -198,10 +198,10 @@ EOF
     joined=$(part fibers | sed -n 's/.*"joiner".*joins fiber \(0x[0-9a-f]*\).*/\1/p')
     shows fibers "\\($joined \"sleeper\"\\)"
     shows fibers '"reader"\): waits for (read|poll) on descriptor [0-9]+$'
-    shows fibers '"yielder"\): yields until it is woken$'
+    shows fibers '"yielder"\): waits for a wakeup$'
     shows fibers '"fresh"\): new$'
     shows fibers '"ender"\): ended, not joined$'
-    shows fibers '"hosted"\): yields until it is woken; hosted$'
+    shows fibers '"hosted"\): waits for a wakeup; hosted$'
     for fiber in sleeper joiner reader yielder; do
         backtrace_of all $fiber | grep -q "${fiber}_function" ||
             fail "the backtrace of $fiber does not show its function"
@@ -265,7 +265,7 @@ EOF
     copies)
         shows fibers ' of copy 1, '
         shows fibers ' of copy 2, '
-        shows fibers ' Fiber [12]\.1 \(0x[0-9a-f]+ "of the copy"\): yields until it is woken$'
+        shows fibers ' Fiber [12]\.1 \(0x[0-9a-f]+ "of the copy"\): waits for a wakeup$'
         shows other '^#[0-9]+ .* fiberrt_entry '
         ;;
     esac

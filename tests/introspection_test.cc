@@ -178,8 +178,8 @@ TEST(Dump, TellsEachState) {
     EXPECT_LT(left, 1000);
     EXPECT_GT(left, 900);
     EXPECT_HAS(line_of(text, sleeper), "; stack of 256 KiB");
-    EXPECT_HAS(line_of(text, yielder), ": yields until it is woken;");
-    const double patience = left_after(line_of(text, patient), ": yields until it is woken, ");
+    EXPECT_HAS(line_of(text, yielder), ": waits for a wakeup;");
+    const double patience = left_after(line_of(text, patient), ": waits for a wakeup, ");
     EXPECT_LT(patience, 500);
     EXPECT_GT(patience, 400);
     EXPECT_HAS(line_of(text, joiner), ": joins fiber " + hex(sleeper.id) + ";");

@@ -14,7 +14,7 @@ namespace fiberrt {
     X(running, "running")                                     \
     X(queued, "runnable")                                     \
     X(woken, "runnable")                                      \
-    X(yielding, "yields until it is woken")                   \
+    X(yielding, "waits for a wakeup")                         \
     X(transferring, "has transferred to ")                    \
     X(waiting, "waits")                                       \
     X(offered, "runnable, to be taken by its host")           \

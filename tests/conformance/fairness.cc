@@ -598,7 +598,7 @@ double ns_per_switch(size_t count) {
 } // namespace
 
 // A peer falls from 2.4 million switches a second to 9 thousand; caches alone cost a factor of about three.
-TEST(Counters, TRAP_ThroughputOfYieldingStaysLevelFromOneThousandToTenThousandFibers) {
+TEST(Counters, TRAP_ThroughputOfSwitchingStaysLevelFromOneThousandToTenThousandFibers) {
     NOT_ON_SIM("measures nothing");
     double best_ratio = 1e9, thousand = 0, ten_thousand = 0;
     for (int attempt = 0; attempt < 5 && best_ratio > 20; attempt++) {
