@@ -51,7 +51,7 @@ void expect_backend(const char *wish, const std::string &name, int64_t result) {
     EXPECT_EXIT(child(), testing::ExitedWithCode(0), "");
 }
 
-TEST(ChoiceDeathTest, TheKernelsRefusalIsSilentlyMadeUpFor) {
+TEST(ChoiceDeathTest, TheKernelsRefusalIsSilentlyWorkedAround) {
     if (const char *expected = ::getenv("FIBERRT_REFUSAL")) {
         EXPECT_EQ(refusal(), expected);
     }
@@ -61,7 +61,7 @@ TEST(ChoiceDeathTest, TheKernelsRefusalIsSilentlyMadeUpFor) {
     expect_backend("", by_itself(), by_itself() == "none" ? refused_with : 1);
 }
 
-TEST(ChoiceDeathTest, ABackendThatIsNamedIsTakenOrRefused) {
+TEST(ChoiceDeathTest, ANamedBackendIsUsedOrRefused) {
     if (built_in(FIBER_FEATURE_EV))
         expect_backend("ev", "ev", 1);
     else
@@ -78,7 +78,7 @@ TEST(ChoiceDeathTest, AnUnknownNameIsInvalid) {
     for (const char *wish : {"epoll", "URING", "uring ", "e", "evx"}) expect_backend(wish, "none", -EINVAL);
 }
 
-TEST(ChoiceTest, EveryThreadHasTheNameOfItsOwn) {
+TEST(ChoiceTest, EveryThreadNamesItsOwnBackend) {
     const std::string name = fiber_backend_name();
     in_thread([&] { EXPECT_EQ(fiber_backend_name(), name); });
     errno = 4711;

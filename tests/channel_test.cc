@@ -30,7 +30,7 @@ public:
 };
 
 // Else many that wait would make each call of one more take long, under the lock.
-TEST(ChannelWaiters, WhoWaitsAlikeIsNotLookedThrough) {
+TEST(ChannelWaiters, WaitersOfTheSameKindAreNotSearched) {
     for (bool send : {false, true}) {
         Channel channel;
         const WaiterKind& kind = Channel::kind(send);

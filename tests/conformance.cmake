@@ -88,13 +88,13 @@ if(NOT CMAKE_CROSSCOMPILING AND NOT "thread" IN_LIST FIBERRT_SANITIZE)
             ENVIRONMENT FIBERRT_BACKEND=sim)
     endif()
     # A run under a seed in which nothing ran, and one that ends its process in the middle, have not passed.
-    conformance_run(nothing_has_not_passed COMMAND ${program} --seeds 1-2 --gtest_filter=No.Such
+    conformance_run(no_scenario_fails COMMAND ${program} --seeds 1-2 --gtest_filter=No.Such
         ENVIRONMENT FIBERRT_BACKEND=sim)
-    conformance_run(backwards_has_not_passed COMMAND ${program} --seeds 2-1 ENVIRONMENT FIBERRT_BACKEND=sim)
-    set_tests_properties(conformance.nothing_has_not_passed conformance.backwards_has_not_passed PROPERTIES
+    conformance_run(backward_seeds_fail COMMAND ${program} --seeds 2-1 ENVIRONMENT FIBERRT_BACKEND=sim)
+    set_tests_properties(conformance.no_scenario_fails conformance.backward_seeds_fail PROPERTIES
         WILL_FAIL ON)
-    conformance_run(nothing_is_named COMMAND ${program} --seeds 1-2 --gtest_filter=No.Such ENVIRONMENT FIBERRT_BACKEND=sim)
-    set_tests_properties(conformance.nothing_is_named PROPERTIES PASS_REGULAR_EXPRESSION "^no scenario matches No\\.Such")
+    conformance_run(no_scenario_is_reported COMMAND ${program} --seeds 1-2 --gtest_filter=No.Such ENVIRONMENT FIBERRT_BACKEND=sim)
+    set_tests_properties(conformance.no_scenario_is_reported PROPERTIES PASS_REGULAR_EXPRESSION "^no scenario matches No\\.Such")
 endif()
 conformance_run(on_sim_more_seeds TIMEOUT ${slow_test_timeout} LABELS all COMMAND ${program} --seeds 11-15
     ENVIRONMENT FIBERRT_BACKEND=sim)

@@ -59,7 +59,7 @@ void send(Station &from, std::mt19937 &random) {
     }
 }
 
-TEST(CordExchange, WhatWasSentIsReceived) {
+TEST(CordExchange, MessagesSentAreReceived) {
     in_all = 0;
     closing = false;
     std::atomic<int> senders_done{0};

@@ -4,7 +4,7 @@
 
 #if !defined(__cpp_impl_coroutine)
 
-TEST(Coroutine, IsNotToBeHadByThisCompiler) { GTEST_SKIP() << "this compiler has no coroutines of C++20"; }
+TEST(Coroutine, IsUnavailableWithThisCompiler) { GTEST_SKIP() << "this compiler has no coroutines of C++20"; }
 
 #else
 
@@ -104,7 +104,7 @@ TEST(Coroutine, CarriesExceptionsThroughOthersToJoin) {
 }
 
 // Each way to leave a turn after each other, from the outer frame and from an inner one.
-TEST(Coroutine, LeavesEachTurnInItsOwnWay) {
+TEST(Coroutine, EndsEachTurnInItsOwnWay) {
     constexpr int ways = 3;
     int left = 0;
     auto leave = [&](int way) -> task<> {
@@ -136,7 +136,7 @@ TEST(Coroutine, LeavesEachTurnInItsOwnWay) {
     EXPECT_EQ(left, 2 * ways * ways * 3);
 }
 
-TEST(Coroutine, MayAwaitWhatIsNotOfTheLibrary) {
+TEST(Coroutine, MayAwaitForeignAwaitables) {
     struct goes_on {
         int number;
         bool await_ready() const noexcept { return false; }
@@ -163,7 +163,7 @@ TEST(Coroutine, MayAwaitWhatIsNotOfTheLibrary) {
 }
 
 // No coroutine could resume it: it has no value, and the result says so.
-TEST(Coroutine, EndsWhereItIsLeftByWhatIsNotOfTheLibrary) {
+TEST(Coroutine, EndsWhenAForeignExceptionLeavesIt) {
     int alive = 0;
     bool resumed = false;
     auto inner = [&](FrameToken) -> task<> {
@@ -536,7 +536,7 @@ TEST(Coroutine, HasDeadlines) {
     EXPECT_EQ(fiber.join(), 15);
 }
 
-TEST(Coroutine, CallsWhatWaitsOnAStack) {
+TEST(Coroutine, MayCallAFunctionThatWaitsOnAStack) {
     int alive = 0;
     auto fiber = f::spawn([&]() -> task<int> {
         auto function = [token = FrameToken(alive)] {

@@ -204,7 +204,7 @@ void expect_backend(const Report &report, const InChild &in_child) {
     EXPECT_EQ(report.limited("backend"), told < 0);
 }
 
-TEST_F(DoctorTest, SaysWhatIsSoHere) {
+TEST_F(DoctorTest, DescribesThisMachine) {
     const Report report;
     utsname kernel = {};
     ASSERT_EQ(::uname(&kernel), 0);
@@ -268,7 +268,7 @@ TEST_P(DoctorRefusalTest, ByAFilter) {
 INSTANTIATE_TEST_SUITE_P(, DoctorRefusalTest, testing::Values(EPERM, ENOSYS, ENOMEM, EACCES, EMFILE),
                          [](const auto &info) { return std::string(strerrorname_np(info.param)); });
 
-TEST_F(DoctorTest, ABackendThatNobodyKnows) {
+TEST_F(DoctorTest, AnUnknownBackend) {
     const Report report(wish("nonsense"));
     EXPECT_EQ(report.status, 1);
     EXPECT_EQ(report.words("FIBERRT_BACKEND", "value"), "nonsense");
@@ -278,7 +278,7 @@ TEST_F(DoctorTest, ABackendThatNobodyKnows) {
     expect_backend(report, wish("nonsense"));
 }
 
-TEST_F(DoctorTest, ABackendThatCannotBeHad) {
+TEST_F(DoctorTest, ABackendThatIsUnavailable) {
     auto impossible = [] {
         wish("uring")();
         refuse_io_uring(EPERM)();
@@ -415,7 +415,7 @@ TEST_F(DoctorOfRootTest, IoUringDisabledForAll) {
     EXPECT_EQ(why_refused(EPERM).second, refused + "2. A seccomp filter is in force as well.");
 }
 
-TEST_F(DoctorOfRootTest, IoUringDisabledButForAGroup) {
+TEST_F(DoctorOfRootTest, IoUringDisabledExceptForAGroup) {
     NEEDS_URING();
     disabled("1\n", "-1\n");
     EXPECT_EQ(why_refused(EPERM),
@@ -431,7 +431,7 @@ TEST_F(DoctorOfRootTest, IoUringDisabledButForAGroup) {
 }
 
 // The administrator is not affected, except inside a container.
-TEST_F(DoctorOfRootTest, IoUringDisabledButForAdministrators) {
+TEST_F(DoctorOfRootTest, IoUringDisabledExceptForAdministrators) {
     NEEDS_URING();
     disabled("1\n", "-1\n");
     write("proc/self/status", "CapEff:\t0000000000200000\nSeccomp:\t0\n");

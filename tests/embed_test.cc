@@ -547,7 +547,7 @@ TEST_F(EmbedTest, CallsThatOnlyLookLeaveItAlone) {
     });
 }
 
-TEST_F(EmbedTest, TheNextDeadlineTellsWhatIsToCome) {
+TEST_F(EmbedTest, TheNextDeadlineIsThatOfTheNextTimer) {
     in_thread([] {
         int64_t deadline = -1;
         int64_t time = FIBER_SEC(1);
@@ -706,7 +706,7 @@ TEST_F(EmbedTest, AClosedNumberWhoseCopyBecomesReadableLosesNoWake) {
     });
 }
 
-TEST_F(EmbedTest, WhatHasComeFromElsewhereIsToBeRunNowWithoutTheDescriptorToo) {
+TEST_F(EmbedTest, APostFromAnotherThreadIsDueWithoutTheDescriptorToo) {
     in_thread([] {
         fiber_cord_t cord{};
         EXPECT_EQ(fiber_cord_self(&cord), 0);
@@ -725,7 +725,7 @@ TEST_F(EmbedTest, WhatHasComeFromElsewhereIsToBeRunNowWithoutTheDescriptorToo) {
     });
 }
 
-TEST_F(EmbedTest, ADumpBetweenTheRunsTellsWhatItsOwnFibersWaitFor) {
+TEST_F(EmbedTest, ADumpBetweenTheRunsShowsTheWaitsOfItsFibers) {
     in_thread([] {
         int fd = embedded();
         auto body = [] { fiber_sleep(FIBER_SEC(100)); };
@@ -781,7 +781,7 @@ TEST_F(EmbedTest, WithoutDescriptorsItSaysSoAndWorksLater) {
     });
 }
 
-TEST_F(EmbedTest, ACancelledMainFlowIsToldAndFibersGoOnAfterIt) {
+TEST_F(EmbedTest, ACancelOfTheMainFlowIsReturnedAndFibersGoOnAfterIt) {
     auto main_flow = [] {
         int fd = embedded();
         EXPECT_EQ(fiber_cancel(self(), nullptr), 0);
@@ -796,7 +796,7 @@ TEST_F(EmbedTest, ACancelledMainFlowIsToldAndFibersGoOnAfterIt) {
 // --- Runs
 // -------------------------------------------------------------------------------------------------------------
 
-TEST_F(EmbedTest, ARunWaitsAsLongAsItIsTold) {
+TEST_F(EmbedTest, ARunWaitsForItsTimeout) {
     in_thread([] {
         for (bool embed : {false, true}) {
             int64_t begun = fiber_now();
@@ -884,7 +884,7 @@ TEST_F(EmbedTest, ARunGoesOnUntilNothingIsRunnable) {
 }
 
 // More cancels and operations at once than the submission queue holds are all handed in.
-TEST_F(EmbedTest, ARunHandsEverythingIn) {
+TEST_F(EmbedTest, ARunSubmitsEveryOperation) {
     in_thread([] {
         int fd = embedded();
         constexpr int count = 1000;
@@ -916,7 +916,7 @@ TEST_F(EmbedTest, ARunHandsEverythingIn) {
 
 // On entry a kernel does a few dozen of the things that it has put off, and all of those may come to nothing: if many
 // fibers wait for one byte, all try to read it, and one gets it.
-TEST_F(EmbedTest, WhatIsDoneBehindManyWaitsThatGoOnIsNotForgotten) {
+TEST_F(EmbedTest, ACompletionBehindManyWaitsThatGoOnIsReported) {
     in_thread([] {
         int fd = embedded();
         constexpr int many = 1000;
@@ -1082,7 +1082,7 @@ protected:
     int run_loop(int fd, const Done &done) { return GetParam().run(fd, done); }
 };
 
-TEST_P(EmbedLoopTest, WaitsOfAllKindsAndNoTurnInVain) {
+TEST_P(EmbedLoopTest, WaitsOfAllKindsAndNoIdleTurns) {
     in_thread([this] {
         int fd = embedded();
         constexpr int rounds = 20;

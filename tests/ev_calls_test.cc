@@ -57,7 +57,7 @@ extern "C" __attribute__((visibility("default"))) ssize_t send(int fd, const voi
 
 namespace {
 
-TEST(EvCalls, ABusyServerTellsTheKernelNothingAnew) {
+TEST(EvCalls, ABusyServerRegistersNothingAnew) {
     constexpr int connections = 64, requests = 40;
     std::vector<Stream> pairs;
     for (int i = 0; i < connections; i++) pairs.push_back(make_stream(Kind::unix_stream));

@@ -58,7 +58,7 @@ TEST(FilterDeathTest, ARingThatMayNotBeEntered) {
     }
 }
 
-TEST(FilterDeathTest, OneThatComesTooLateIsNamed) {
+TEST(FilterDeathTest, AFilterThatComesTooLateIsNamed) {
     NEEDS_A_RING();
     auto child = [] {
         ::setenv("FIBERRT_BACKEND", "uring", 1);

@@ -42,7 +42,7 @@ TEST(Mutex, ServesTheGuardsOfTheStandard) {
     EXPECT_TRUE(hold.try_lock_until(f::clock::now() + hang));
 }
 
-TEST(Mutex, TellsOfAHolderThatHasDiedAndIsFree) {
+TEST(Mutex, ReportsAHolderThatHasDiedAndIsFree) {
     f::mutex mutex;
     f::spawn([&] { mutex.lock(); }).join();
     EXPECT_EQ(code_of([&] { mutex.lock(); }), EOWNERDEAD);
@@ -135,7 +135,7 @@ TEST(CallOnce, CallsAgainAfterAnException) {
 
 // ---- to capture by value --------------------------------------------------------------------------------------------
 
-TEST(Event, LivesAsLongAsWhoUsesIt) {
+TEST(Event, LivesAsLongAsItsUsers) {
     f::fiber<> waiting;
     {
         f::event go;
@@ -152,7 +152,7 @@ TEST(Event, LivesAsLongAsWhoUsesIt) {
     EXPECT_EQ(code_of([] { f::event odd(1u << 30); }), EINVAL);
 }
 
-TEST(Barrier, TellsWhoWasLastAndWhetherItWasInTime) {
+TEST(Barrier, ReportsTheLastToArriveAndWhetherItWasInTime) {
     f::barrier both(2);
     auto first = f::spawn([both] { return both.wait(); });
     f::this_fiber::reschedule();
@@ -167,7 +167,7 @@ TEST(Barrier, TellsWhoWasLastAndWhetherItWasInTime) {
     EXPECT_THROW(f::barrier(0), std::system_error);
 }
 
-TEST(WaitGroup, LivesAsLongAsWhoUsesIt) {
+TEST(WaitGroup, LivesAsLongAsItsUsers) {
     f::fiber<> waiting;
     {
         f::wait_group all(2);
@@ -184,7 +184,7 @@ TEST(WaitGroup, LivesAsLongAsWhoUsesIt) {
     EXPECT_EQ(code_of([&] { one.done(); }), EINVAL);
 }
 
-TEST(Channel, TellsItsCapacityAndWhetherItIsClosed) {
+TEST(Channel, ReportsItsCapacityAndWhetherItIsClosed) {
     f::channel<int> three(3);
     EXPECT_EQ(three.capacity(), 3);
     EXPECT_FALSE(three.closed());
@@ -258,7 +258,7 @@ TEST(Channel, LosesAndDoublesNothing) {
     EXPECT_EQ(alive, 0); // the last two died with it
 }
 
-TEST(Channel, TellsTheEndOfTheTimeFromTheEndOfTheItems) {
+TEST(Channel, DistinguishesATimeoutFromTheEndOfTheItems) {
     f::channel<std::string> words(1);
     EXPECT_THROW(words.recv_for(1ms), f::timed_out);
     EXPECT_EQ(words.try_recv(), std::nullopt);
@@ -266,7 +266,7 @@ TEST(Channel, TellsTheEndOfTheTimeFromTheEndOfTheItems) {
     EXPECT_EQ(words.recv_for(1ms), std::nullopt);
 }
 
-TEST(Select, DoesOneOfItsCases) {
+TEST(Select, PerformsOneCase) {
     f::channel<std::string> words;
     f::channel<std::string> answers(1);
     f::event stop;
@@ -288,7 +288,7 @@ TEST(Select, DoesOneOfItsCases) {
     EXPECT_EQ(code_of([&] { f::select(on_send(words, "late")); }), EPIPE);
 }
 
-TEST(Select, DestroysWhatItDidNotSend) {
+TEST(Select, DestroysItemsThatItDidNotSend) {
     int alive = 0;
     f::channel<Token> tokens;
     EXPECT_EQ(f::select(on_send(tokens, Token(alive)), f::on_timer(1ms)), 1);

@@ -39,7 +39,7 @@ f::process sleeper(const char* script = "echo there; exec sleep 1000") {
 
 // ---- child processes ------------------------------------------------------------------------------------------------
 
-TEST(Process, RunsAProgramAndTellsHowItEnded) {
+TEST(Process, RunsAProgramAndReturnsHowItEnded) {
     NEEDS_THE_WORLD();
     f::process cat({"cat"}, piped(0).stream(1, FIBER_PROCESS_PIPE));
     EXPECT_TRUE(cat);
@@ -64,7 +64,7 @@ TEST(Process, RunsAProgramAndTellsHowItEnded) {
     EXPECT_TRUE(WIFSIGNALED(killed.native()));
 }
 
-TEST(Process, IsAsItsAttributesSay) {
+TEST(Process, FollowsItsAttributes) {
     NEEDS_THE_WORLD();
     if (std::getenv("FIBERRT_UNDER_QEMU")) GTEST_SKIP() << "qemu keeps the masks of threads to itself";
     f::signal_set usr{SIGUSR1};
@@ -117,7 +117,7 @@ TEST(Process, DestroyedIsEndedAndItsEndTaken) {
 }
 
 // In the child of a fork that may not wait, however it came to that.
-TEST(Process, IsNotEndedByWhoWasForkedFromItsParent) {
+TEST(Process, IsNotEndedByAForkedCopyOfItsParent) {
     NEEDS_THE_WORLD();
     for (const bool in_section : {false, true}) {
         f::process child = sleeper();
@@ -163,7 +163,7 @@ TEST(Process, DestroyedLetsItsChildSeeTheEndOfItsInput) {
     EXPECT_FALSE(hung);
 }
 
-TEST(Process, DestructorHoldsBackWhatWouldEndIt) {
+TEST(Process, DestructorHoldsBackACancelOfItsWait) {
     NEEDS_THE_WORLD();
     pid_t pid = 0;
     int code = 0;
@@ -263,7 +263,7 @@ TEST(Offload, CarriesValuesAndExceptionsFromAnotherThread) {
               "there");
 }
 
-TEST(Offload, DestroysTheFunctionOnceWhoeverEndsFirst) {
+TEST(Offload, DestroysTheFunctionOnceWhicheverSideEndsFirst) {
     int alive = 0;
     f::offload_detached([token = Token(alive)] {});
     EXPECT_EQ(alive, 0);
@@ -299,7 +299,7 @@ TEST(Offload, DestroysTheFunctionOnceWhoeverEndsFirst) {
 
 // ---- names, connections, copies -------------------------------------------------------------------------------------
 
-TEST(Addresses, AreGoneThrough) {
+TEST(Addresses, AreTriedInOrder) {
     addrinfo hints = {};
     hints.ai_socktype = SOCK_STREAM;
     int count = 0;

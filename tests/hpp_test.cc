@@ -23,7 +23,7 @@ TEST(Error, IsASystemErrorWithTheErrno) {
     }
 }
 
-TEST(Error, ThreeKindsSpeakOfTheCaller) {
+TEST(Error, ThreeKindsConcernTheCaller) {
     EXPECT_THROW(f::check(-ECANCELED), f::cancelled);
     EXPECT_THROW(f::check(-EINTR), f::interrupted);
     EXPECT_THROW(f::check(-ETIMEDOUT), f::timed_out);
@@ -290,7 +290,7 @@ TEST(Fiber, DetachedDestroysItsFunctionWhetherItRunsOrNot) {
     ended.detach(); // that exception is dropped
 }
 
-TEST(Fiber, WhatItHasCapturedMayEndOthersWhereNothingMayWait) {
+TEST(Fiber, ItsCapturesMayEndOtherFibersWhereNothingMayWait) {
     int alive = 0;
     auto other = f::spawn([token = Token(alive)] { f::sleep_for(hang); });
     f::this_fiber::reschedule();
@@ -346,7 +346,7 @@ TEST(FiberDeathTest, AnExceptionThatLeavesADetachedFiberTerminates) {
 
 // ---- ends of threads ------------------------------------------------------------------------------------------------
 
-TEST(Ends, OfAThreadDestroyWhatHasNotRun) {
+TEST(Ends, OfAThreadDestroyFunctionsThatHaveNotRun) {
     NEEDS_THREADS();
     int alive = 0;
     std::optional<f::fiber<int>> joinable;
@@ -358,7 +358,7 @@ TEST(Ends, OfAThreadDestroyWhatHasNotRun) {
     EXPECT_EQ(code_of([&] { joinable->join(); }), ESRCH);
 }
 
-TEST(Ends, OfAThreadLeaveWhatHasBegunToItsHandle) {
+TEST(Ends, OfAThreadLeaveStartedFunctionsToTheirHandles) {
     NEEDS_THREADS();
     int alive = 0;
     std::optional<f::fiber<>> begun;
@@ -375,7 +375,7 @@ TEST(Ends, OfAThreadLeaveWhatHasBegunToItsHandle) {
 
 // std::optional alone does not promise that: libstdc++'s has forgotten its value by the time it destroys it, libc++'s
 // has not.
-TEST(Ends, OfAThreadInTheMidstOfADestructorDoNotDestroyTwice) {
+TEST(Ends, OfAThreadDuringADestructorDoNotDestroyTwice) {
     NEEDS_THREADS();
     struct Waits {
         int* begun;
@@ -400,7 +400,7 @@ TEST(Ends, OfAThreadInTheMidstOfADestructorDoNotDestroyTwice) {
     EXPECT_EQ(begun, 1);
 }
 
-TEST(Ends, JoinerElsewhereIsToldOfADeadThread) {
+TEST(Ends, AJoinerElsewhereLearnsOfADeadThread) {
     NEEDS_THREADS();
     int alive = 0;
     f::event made, waiting;
@@ -455,7 +455,7 @@ TEST(Cord, CarriesTheExceptionOfItsFunction) {
     EXPECT_EQ(message_of<std::out_of_range>([&] { worker.join(); }), "a thread");
 }
 
-TEST(Cord, DestroyedIsShutDownAndWhatWasPostedIsDestroyed) {
+TEST(Cord, DestroyedIsShutDownAndPostedFunctionsAreDestroyed) {
     int unwound = 0;
     std::atomic<int> alive{0};
     struct Counted {
@@ -568,7 +568,7 @@ TEST(Scope, WaitsForItsChildren) {
     all.close(); // nothing more
 }
 
-TEST(Scope, ThrowsWhatLeftTheFirstChildThatFailedAndCancelsTheOthers) {
+TEST(Scope, ThrowsTheExceptionOfTheFirstFailedChildAndCancelsTheOthers) {
     int cancelled = 0;
     f::scope all;
     all.spawn([&] {
@@ -604,7 +604,7 @@ TEST(Scope, LeftByAnExceptionCancelsAndAwaitsItsChildren) {
     EXPECT_EQ(alive, 0);
 }
 
-TEST(Scope, CloseTellsOfItsDeadline) {
+TEST(Scope, CloseReportsItsDeadline) {
     f::scope limit(1ms);
     limit.spawn([] { f::sleep_for(hang); });
     EXPECT_THROW(limit.close(), f::timed_out);
@@ -626,14 +626,14 @@ TEST(Scope, CancelIsNoErrorOfItsClose) {
     f::sleep_for(1ms);
 }
 
-TEST(Scope, AChildThatSomebodyElseCancelsHasFailed) {
+TEST(Scope, AChildThatAnotherFiberCancelsHasFailed) {
     f::scope all;
     fiber_t child = all.spawn([] { f::sleep_for(hang); });
     fiber_cancel(child, nullptr);
     EXPECT_EQ(code_of([&] { all.close(); }), ECANCELED);
 }
 
-TEST(Scope, FirstIsContentWithOne) {
+TEST(Scope, FirstNeedsOneSuccess) {
     f::scope race(FIBER_SCOPE_FIRST);
     race.spawn([] { throw std::runtime_error("it has failed"); });
     race.spawn([] { f::sleep_for(1ms); });
@@ -689,7 +689,7 @@ TEST(Scope, TasksThatNeverBeginAreDestroyed) {
     EXPECT_EQ(alive, 0);
 }
 
-TEST(WithTimeout, TellsWhetherTheTimeHasEndedIt) {
+TEST(WithTimeout, ReportsWhetherTheTimeoutEndedIt) {
     EXPECT_TRUE(f::with_timeout(hang, [] { f::sleep_for(1ms); }));
     EXPECT_FALSE(f::with_timeout(1ms, [] { f::sleep_for(hang); }));
     EXPECT_EQ(f::with_timeout(hang, [] { return 7; }), std::optional<int>(7));

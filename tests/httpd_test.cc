@@ -376,7 +376,7 @@ TEST_F(Httpd, ServesAFile) {
     Stop();
 }
 
-TEST_F(Httpd, TellsTheTimeOfModification) {
+TEST_F(Httpd, SendsTheTimeOfModification) {
     struct timespec times[2] = {{951827696, 0}, {951827696, 0}}; // Tue, 29 Feb 2000 12:34:56
     ASSERT_EQ(utimensat(AT_FDCWD, (root_ + "/hello.txt").c_str(), times, 0), 0);
     Start();
@@ -385,7 +385,7 @@ TEST_F(Httpd, TellsTheTimeOfModification) {
 }
 
 // A file on tmpfs keeps any 64 bits as its time; most other file systems truncate it to their range.
-TEST_F(Httpd, OutlivesTimesOfModificationThatNoDateCanTell) {
+TEST_F(Httpd, OutlivesTimesOfModificationBeyondAnyDate) {
     std::string folder = "/dev/shm/httpd_test_XXXXXX";
     if (mkdtemp(folder.data()) == nullptr) {
         GTEST_SKIP() << "no tmpfs to be had at /dev/shm";
@@ -521,7 +521,7 @@ TEST_F(Httpd, HeadHasTheHeaderOfGetAndNoBody) {
     Stop();
 }
 
-TEST_F(Httpd, AnswersWhatIsNotAFile) {
+TEST_F(Httpd, AnswersRequestsForNonFiles) {
     ASSERT_EQ(mkfifo((root_ + "/fifo").c_str(), 0644), 0);
     int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
     sockaddr_un address = {};
@@ -1655,7 +1655,7 @@ TEST_P(HttpdThreads, RefusesConnectionsBeyondItsLimit) {
     Stop();
 }
 
-TEST_P(HttpdThreads, NoneOfACrowdThatComesAtOnceGetsBeyondItsLimit) {
+TEST_P(HttpdThreads, ConnectionsThatComeAtOnceDoNotExceedItsLimit) {
     Start({"--max-connections", "5"});
     std::vector<std::unique_ptr<Client>> clients;
     ASSERT_TRUE(process_->Signal(SIGSTOP)); // when it goes on, all its threads accept
@@ -1678,7 +1678,7 @@ TEST_P(HttpdThreads, NoneOfACrowdThatComesAtOnceGetsBeyondItsLimit) {
 }
 
 // Its limit of connections, where none is given, leaves each of them a descriptor for its file.
-TEST_F(Httpd, KeepsDescriptorsForAllOfItsThreads) {
+TEST_F(Httpd, KeepsDescriptorsForEachOfItsThreads) {
     MakeHugeFile("huge.bin", 64 << 20);
     Start({"--threads", "16"}, [] {
         rlimit few = {200, 200};
@@ -1900,7 +1900,7 @@ TEST_F(Httpd, WritesTheAccessLogToStandardOutput) {
     Stop();
 }
 
-TEST_F(Httpd, ServesOnWhenNobodyReadsItsLog) {
+TEST_F(Httpd, KeepsServingWhenItsLogIsNotRead) {
     Start({"--access-log", "-"});
     Client client(port_);
     for (int i = 0; i < 20000; i++) { // more than the pipe and both buffers hold

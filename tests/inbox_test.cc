@@ -61,7 +61,7 @@ TEST(Inbox, TakesMessagesInTheOrderInWhichTheyCame) {
     EXPECT_FALSE(inbox.has_message());
 }
 
-TEST(Inbox, OnlyTheFirstToComeIsToRing) {
+TEST(Inbox, OnlyTheFirstMessageRings) {
     for (uintptr_t parked : {Inbox::asleep_on_word, Inbox::asleep_on_eventfd}) {
         Inbox inbox;
         Message messages[2] = {};
@@ -235,7 +235,7 @@ TEST_P(Doorbell, PingPongBetweenTwoRings) {
 }
 
 // The number of a cord's eventfd belongs to another file when the cord has ended: no thread may ring there.
-TEST_P(Doorbell, TRAP_NobodyRingsAtADescriptorOfACordThatHasEnded) {
+TEST_P(Doorbell, TRAP_NoThreadRingsAtADescriptorOfACordThatHasEnded) {
     std::atomic<uint64_t> newest{0};
     std::atomic<bool> stop{false};
     auto nothing = [](void *) -> void * { return nullptr; };

@@ -108,7 +108,7 @@ void dump_of_backend(const char *wish, std::string &before, std::string &after, 
     after = second.text();
 }
 
-TEST(Dump, SaysWhatIsWrongWithTheBackend) {
+TEST(Dump, ReportsTheBackendsError) {
     NEEDS_IO();
     std::string before, after;
     int64_t answer = 0;
@@ -134,7 +134,7 @@ TEST(Dump, SaysWhatIsWrongWithTheBackend) {
     EXPECT_EQ(line_of(after, "The backend is "), "The backend is " + name + ", as FIBERRT_BACKEND says.");
 }
 
-TEST(Dump, BeginsWithTheVersionAndTellsOfThisCord) {
+TEST(Dump, BeginsWithTheVersionAndThisCord) {
     const std::string text = dump();
     const std::string version = std::to_string(FIBERRT_VERSION_MAJOR) + "." + std::to_string(FIBERRT_VERSION_MINOR) +
                                 "." + std::to_string(FIBERRT_VERSION_PATCH) + "\n";
@@ -152,7 +152,7 @@ TEST(Dump, OpensNoCord) {
     EXPECT_HAS_NOT(sink.text(), ", of this thread");
 }
 
-TEST(Dump, TellsEachState) {
+TEST(Dump, ShowsEachState) {
     auto nothing = [] {};
     auto sleeps = [] { EXPECT_EQ(fiber_sleep(FIBER_SEC(1000)), -ECANCELED); };
     auto yields = [] { EXPECT_EQ(fiber_yield(), 0); };
@@ -193,7 +193,7 @@ TEST(Dump, TellsEachState) {
     EXPECT_EQ(line_of(dump(), ended), "");
 }
 
-TEST(Dump, TellsWhoWaitsForAStack) {
+TEST(Dump, ShowsFibersThatWaitForAStack) {
 #if FIBERRT_TEST_ASAN || FIBERRT_TEST_TSAN
     GTEST_SKIP() << "a sanitizer's own address space is over any limit";
 #else
@@ -220,7 +220,7 @@ TEST(Dump, TellsWhoWaitsForAStack) {
 #endif
 }
 
-TEST(Dump, TellsWhatElseIsKnownOfAFiber) {
+TEST(Dump, ShowsEveryFactAboutAFiber) {
     auto in_a_shield = [] {
         fiber_scope_t outer, inner;
         EXPECT_EQ(fiber_scope_open(&outer, FIBER_SEC(300), 0), 0);
@@ -271,7 +271,7 @@ TEST(Dump, TellsWhatElseIsKnownOfAFiber) {
     EXPECT_EQ(fiber_sleep(0), 0);
 }
 
-TEST(Dump, TellsWhatOperationsAreWaitedFor) {
+TEST(Dump, ShowsTheOperationThatAFiberWaitsFor) {
     NEEDS_IO();
     Pipe pipe;
     auto polls = [&] { EXPECT_EQ(fiber_poll_fd(pipe.read_end, POLLIN), -EBADF); };
@@ -288,7 +288,7 @@ TEST(Dump, TellsWhatOperationsAreWaitedFor) {
     pipe.read_end = -1;
 }
 
-TEST(Dump, TellsWhoWaitsForItsTurn) {
+TEST(Dump, ShowsFibersThatWaitForATurn) {
     NEEDS_IO();
     Sink file;
     std::vector<char> all(16 << 20); // takes a while to read
@@ -310,7 +310,7 @@ TEST(Dump, TellsWhoWaitsForItsTurn) {
     EXPECT_HAS(of_second, ": waits for its turn at the position of a file;");
 }
 
-TEST(DumpOfCords, TellsOfOtherCordsWhatCanBeSeen) {
+TEST(DumpOfCords, ShowsTheVisibleStateOfOtherCords) {
     std::atomic<bool> done{false}, ready{false};
     fiber_t sleeper{}, joiner{}, cord_joiner{};
     auto sleeps = [] { EXPECT_EQ(fiber_sleep(FIBER_SEC(1000)), -ECANCELED); };
@@ -342,7 +342,7 @@ TEST(DumpOfCords, TellsOfOtherCordsWhatCanBeSeen) {
     EXPECT_EQ(line_of(dump(), "cord " + hex(other.id)), "");
 }
 
-TEST(DumpOfCords, TellsOfACordThatIsShutDown) {
+TEST(DumpOfCords, ShowsACordThatIsShutDown) {
     std::string of_cord, of_shutter;
     auto body = [&] {
         auto sleeps = [] { EXPECT_EQ(fiber_sleep(FIBER_SEC(1000)), -ECANCELED); };
@@ -361,7 +361,7 @@ TEST(DumpOfCords, TellsOfACordThatIsShutDown) {
     EXPECT_HAS(of_shutter, ": waits for the end of other fibers of its cord, ");
 }
 
-TEST(DumpOfCords, ACordThatHasEndedIsToldUntilItIsJoined) {
+TEST(DumpOfCords, ShowsACordThatHasEndedUntilItIsJoined) {
     auto nothing = [] {};
     fiber_cord_t cord = start_cord(nothing);
     const std::string begin = "cord " + hex(cord.id);
@@ -417,7 +417,7 @@ TEST(DumpOfCords, WhileOtherCordsRun) {
     EXPECT_GT(lines, 400);
 }
 
-TEST(Dump, WhereItCannotWriteItSaysWhy) {
+TEST(Dump, ReturnsTheErrorOfTheWrite) {
     errno = 4711;
     EXPECT_EQ(fiber_dump(-1), -EBADF);
     Descriptor only_read(::open("/dev/null", O_RDONLY | O_CLOEXEC)), full(::open("/dev/full", O_WRONLY | O_CLOEXEC));
@@ -441,7 +441,7 @@ TEST(Dump, InANoSwitchSection) {
 }
 
 // A pipe that holds one page, with and without O_NONBLOCK, and a reader that takes a little at a time.
-TEST(Dump, WritesAllWhateverIsTakenAtATime) {
+TEST(Dump, WritesAllInPiecesOfAnySize) {
     auto sleeps = [] { EXPECT_EQ(fiber_sleep(FIBER_SEC(1000)), -ECANCELED); };
     std::vector<fiber_t> fibers;
     for (int i = 0; i < 300; ++i) fibers.push_back(start(sleeps));

@@ -40,7 +40,7 @@ TEST(NoMemoryDeathTest, TheFirstOperationSaysSoAndALaterOneWorks) {
 // whether the ring was opened before or after.
 class NoThreadsDeathTest : public testing::TestWithParam<bool> {};
 
-TEST_P(NoThreadsDeathTest, FilesAndDevicesWorkAllTheSame) {
+TEST_P(NoThreadsDeathTest, FilesAndDevicesStillWork) {
     Folder folder;
     const std::string fifo = folder.path("fifo");
     ASSERT_EQ(::mkfifo(fifo.c_str(), 0666), 0);

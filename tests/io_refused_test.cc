@@ -104,7 +104,7 @@ TEST_F(RefusedTest, EveryCallSaysSo) {
     EXPECT_EQ(next, open_before);
 }
 
-TEST_F(RefusedTest, ACancelledCallerIsToldOfTheCancel) {
+TEST_F(RefusedTest, ACancelledCallerGetsTheCancel) {
     Pipe pipe;
     auto body = [&] {
         char byte;

@@ -248,7 +248,7 @@ TEST(OffloadThreads, NoneCanBeMade) {
     EXPECT_EQ(result, 7);
 }
 
-TEST(OffloadThreads, WhereNoMoreCanBeMadeTheOthersDoIt) {
+TEST(OffloadThreads, WhereNoMoreCanBeMadeTheExistingThreadsDoIt) {
     NEEDS_THREADS();
     struct Shared {
         std::counting_semaphore<> go_on{0};
@@ -391,7 +391,7 @@ TEST(Lookup, OfNumbersNeedsNoThread) {
 }
 
 // Without descriptors the C library can neither read its files nor ask, and says that there is no such name.
-TEST(Lookup, WithoutDescriptorsIsToldApartFromNoSuchName) {
+TEST(Lookup, WithoutDescriptorsDiffersFromNoSuchName) {
     NOT_ON_SIM("has no names");
     for (const int error : {EMFILE, ENFILE}) {
         Name name("none-left", [error](bool numeric, const addrinfo *, addrinfo **) {
@@ -414,7 +414,7 @@ TEST(Lookup, WithoutDescriptorsIsToldApartFromNoSuchName) {
     EXPECT_EQ(lookup("localhost"), 0);
 }
 
-TEST(Lookup, RefusesWhatMakesNoSense) {
+TEST(Lookup, RefusesBadArguments) {
     addrinfo hints = {}, *list = nullptr;
     EXPECT_EQ(fiber_getaddrinfo("127.0.0.1", "80", nullptr, nullptr), -EINVAL);
     EXPECT_EQ(fiber_getaddrinfo(nullptr, nullptr, nullptr, &list), -EINVAL);
@@ -438,14 +438,14 @@ TEST(Lookup, OfNumbersFitsOnTheSmallestStack) {
     join(fiber);
 }
 
-TEST(Lookup, OfNamesIsNotToBeHadInASimulation) {
+TEST(Lookup, OfNamesIsUnavailableInASimulation) {
     if (!simulated()) GTEST_SKIP() << "this is none";
     EXPECT_EQ(lookup("localhost"), -ENOTSUP);
     EXPECT_EQ(lookup("example.invalid"), -ENOTSUP);
     EXPECT_EQ(fiber_dial("localhost:80", 0), -ENOTSUP);
 }
 
-TEST(Lookup, TellsWhatTheResolverSays) {
+TEST(Lookup, ReturnsTheResolversAnswer) {
     NOT_ON_SIM("has no names");
     const std::pair<int, int> all[] = {
         {EAI_NONAME, -ENOENT},
@@ -475,7 +475,7 @@ TEST(Lookup, TellsWhatTheResolverSays) {
     }
 }
 
-TEST(Lookup, AsksWhatItWasAsked) {
+TEST(Lookup, SendsTheQueryItWasGiven) {
     NOT_ON_SIM("has no names");
     addrinfo seen = {}, hints = {}, *list = nullptr;
     Name name("seen.test", [&](bool numeric, const addrinfo *asked, addrinfo **out) {
@@ -518,7 +518,7 @@ TEST(Lookup, ConvertsOnAThreadAlone) {
 }
 
 // Neither the others nor, once it does not want to wait any more, the one that asks.
-TEST(Lookup, ANameServerThatNeverAnswersStopsNobody) {
+TEST(Lookup, ANameServerThatNeverAnswersBlocksNoFiber) {
     NOT_ON_SIM("has no names");
     NoIdling no_idling;
     Silent silent;
@@ -647,7 +647,7 @@ TEST(Dial, ConnectsToAnAbstractName) {
     EXPECT_EQ(fiber_dial(("unix:@" + std::string(107, 'n')).c_str(), 0), -ENAMETOOLONG);
 }
 
-TEST(Dial, RefusesWhatMakesNoSense) {
+TEST(Dial, RefusesBadArguments) {
     NEEDS_IO();
     const int before = open_descriptors();
     EXPECT_EQ(fiber_dial(nullptr, 0), -EINVAL);
@@ -681,7 +681,7 @@ TEST(Dial, RefusesWhatMakesNoSense) {
     EXPECT_EQ(open_descriptors(), before);
 }
 
-TEST(Dial, ARefusedConnectionIsToldAndClosed) {
+TEST(Dial, ARefusedConnectionIsReportedAndClosed) {
     NEEDS_IO();
     const auto [host, port] = nobody();
     EXPECT_EQ(fiber_sleep(0), 0);
@@ -748,7 +748,7 @@ TEST_F(DialRace, AfterAFailureTheNextBeginsAtOnce) {
     }
 }
 
-TEST_F(DialRace, WhenAllFailTheMostTellingErrorIsTold) {
+TEST_F(DialRace, WhenAllFailTheMostUsefulErrorIsReturned) {
     const auto refused = nobody();
     Name name("raced.test", addresses({refused, refused}));
     EXPECT_EQ(dial_once("raced.test:80"), -ECONNREFUSED);

@@ -106,7 +106,7 @@ struct Stress {
     }
 };
 
-TEST(PoolStress, WhateverWasAcceptedRunsOnce) {
+TEST(PoolStress, EveryAcceptedTaskRunsOnce) {
     Stress it;
     Watch watch([&] { return it.ran.load() + uint64_t(it.left.load()); },
                 [&] { return std::to_string(it.ran) + " of " + std::to_string(it.accepted); });

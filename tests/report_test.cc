@@ -40,7 +40,7 @@ TEST(Report, AFrameIsNoCancellationPoint) {
 }
 
 // Where system calls do not report how long they have waited, signals must not prolong the wait.
-TEST(ReportDeathTest, SignalsDoNotProlongItsPatience) {
+TEST(ReportDeathTest, SignalsDoNotProlongItsTimeout) {
     auto child = [] {
         if (::personality(STICKY_TIMEOUTS) < 0) ::_exit(8);
         int ends[2];

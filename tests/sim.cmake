@@ -32,7 +32,7 @@ endforeach()
 
 add_test(NAME sim_signals COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/sim_signals.sh $<TARGET_FILE:fiberrt_sim>)
 if(TARGET example_bank)
-    add_test(NAME sim_finds.what_the_bank_loses
+    add_test(NAME sim_finds.the_banks_lost_money
         COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/sim_finds.sh $<TARGET_FILE:fiberrt_sim> 3 $<TARGET_FILE:example_bank>)
     add_test(NAME sim_exhaustive.the_bank
         COMMAND fiberrt_sim --timeout 60 --exhaustive -- $<TARGET_FILE:example_bank>)
@@ -57,8 +57,8 @@ endif()
 sim_says(a_program_that_exits_with_127 "seed 1: it exits with 127" --seeds 1-2 -- sh -c "exit 127")
 sim_says(a_timeout_beyond_32_bits "seed 1: it exits with 1"
     --timeout 4294967297 --seeds 1 -- sh -c "sleep 1.5 && exit 1")
-sim_says(that_no_timeout_is_no_number_of_seconds "at least 1 second" --timeout 0 --seeds 1 -- true)
-sim_says(that_there_is_no_program "no_such_program cannot be run: No such file" --seeds 1-2 -- ./no_such_program)
+sim_says(a_timeout_of_zero_is_an_error "at least 1 second" --timeout 0 --seeds 1 -- true)
+sim_says(a_missing_program_is_an_error "no_such_program cannot be run: No such file" --seeds 1-2 -- ./no_such_program)
 
 # All orders in which two or three fibers can meet at a primitive while one of them is disturbed. With a cord for each
 # these are too many: some of them at random, and the first of them.
@@ -188,4 +188,4 @@ sim_finds(a_lost_cancel sim_workload all)
 sim_finds(a_double_completion sim_workload all)
 sim_finds(two_sums_in_the_wrong_order sim_pool "tree;2;6")
 sim_finds(no_look_before_sleep sim_pool "mixed;8;200")
-sim_finds(a_bit_that_nobody_gives_back sim_pool "again;1;1")
+sim_finds(a_bit_that_no_thread_gives_back sim_pool "again;1;1")

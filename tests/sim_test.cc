@@ -310,7 +310,7 @@ TEST(Sim, TheClockBeginsAtAFixedTimeAndAnHourIsOverAtOnce) {
     });
 }
 
-TEST(Sim, WhoWaitsByLookingAtTheClockComesToAnEnd) {
+TEST(Sim, AFiberThatPollsTheClockComesToAnEnd) {
     SIMULATED_OK({}, [] {
         int64_t until = fiber_now() + FIBER_MSEC(1);
         while (fiber_now() < until) {}
@@ -383,7 +383,7 @@ TEST(Sim, ATimerNeverFiresBeforeAnEarlierOne) {
     }
 }
 
-TEST(Sim, WhatOthersHoldIsRefused) {
+TEST(Sim, DescriptorsThatOthersHoldAreRefused) {
     int from_outside[2], to_outside[2], sockets[2];
     ASSERT_EQ(pipe(from_outside), 0);
     ASSERT_EQ(pipe(to_outside), 0);
@@ -422,7 +422,7 @@ TEST(Sim, WhatOthersHoldIsRefused) {
     for (int fd : {from_outside[0], from_outside[1], to_outside[0], to_outside[1], sockets[0], sockets[1]}) ::close(fd);
 }
 
-TEST(Sim, WhatThisProcessAloneHoldsIsServed) {
+TEST(Sim, DescriptorsThatThisProcessAloneHoldsAreServed) {
     SIMULATED_OK(seed(7), [] {
         char byte = 0, text[3];
         int ends[2], listener = socket(AF_INET, SOCK_STREAM, 0), client = socket(AF_INET, SOCK_STREAM, 0);
@@ -506,7 +506,7 @@ TEST(Sim, ADeadLockIsReportedThoughAnOperationIsUnderWay) {
 }
 
 // Not every step is looked at where there are many fibers: then a wakeup may have been taken in between.
-TEST(Sim, AWakeupThatWasTakenWhileNobodyLookedIsNotLost) {
+TEST(Sim, AWakeupTakenBetweenTwoPollsIsNotLost) {
     SIMULATED_OK(seed(1), [] {
         bool woken = false, taken = false, over = false;
         auto remembers = [&] {
@@ -545,7 +545,7 @@ TEST(SimCords, ATraceIsRepeatedByItsListOfChoices) {
     }
 }
 
-TEST(SimCords, WhoIsWokenMayGoOnBeforeTheWakerDoes) {
+TEST(SimCords, AWokenFiberMayGoOnBeforeItsWaker) {
     const std::set<std::string> both = {"ab\n", "ba\n"};
     EXPECT_EQ(outputs_of_seeds(50, [] { return wake_and_go_on(false); }), both);
 }
@@ -570,7 +570,7 @@ TEST(SimCords, TimePassesForAllWhenNoneCanGoOn) {
     }
 }
 
-TEST(SimCords, ADeadLockIsToldToTheMainFlowOfTheFirst) {
+TEST(SimCords, ADeadLockIsReportedToTheMainFlowOfTheFirst) {
     for (int i = 1; i <= 30; i++) {
         SIMULATED_OK(seed(i), [] {
             int ends[2], told = 1;
@@ -622,7 +622,7 @@ TEST(SimCords, ErrnoAndExceptionsAreEachCordsOwn) {
     }
 }
 
-TEST(SimCords, WhoWaitsByLookingAtTheClockLetsOthersGoOn) {
+TEST(SimCords, AFiberThatPollsTheClockLetsOthersGoOn) {
     for (int i = 1; i <= 20; i++) {
         SIMULATED_OK(seed(i), [] {
             volatile bool flags[2] = {};
@@ -697,7 +697,7 @@ TEST(Sim, FaultsComeByLevel) {
     EXPECT_FALSE(has(seen("2", fibers_under_want), "\nstack\n"));
 }
 
-TEST(Sim, WhatIsCutShortIsNotTakenForTheEnd) {
+TEST(Sim, AShortReadIsNotTakenForTheEnd) {
     for (int i = 1; i <= 20; i++) {
         Settings settings = seed(i);
         settings.push_back({"FIBERRT_SIM_FAULTS", "1"});
@@ -726,7 +726,7 @@ TEST(Sim, ARunThatDoesNotEndIsEnded) {
     EXPECT_NE(ended.output.find("FIBERRT_SIM_STEPS"), std::string::npos) << ended.output;
 }
 
-TEST(Sim, ItIsNamedBeforeItBegins) {
+TEST(Sim, TheBackendIsNamedBeforeItBegins) {
     Ended named = simulate(seed(1), [] {
         CHECK_IN_CHILD(fiber_backend_name() == std::string("sim"));
         CHECK_IN_CHILD(::setenv("FIBERRT_SEED", "5", 1) == 0); // read at the first call that needs a cord
@@ -777,7 +777,7 @@ TEST(Sim, TheRefusalsOfACordOrPoolHaveTheirOrder) {
     });
 }
 
-TEST(Sim, SettingsWithoutSenseAreRefused) {
+TEST(Sim, InvalidSettingsAreRefused) {
     const Settings wrong[] = {{{"FIBERRT_SEED", "x"}},
                               {{"FIBERRT_SIM_FAULTS", "9"}},
                               {{"FIBERRT_SIM_STEPS", "-1"}},

@@ -41,7 +41,7 @@ TEST(Slots, AHandleIsGoodUntilTheSlotIsGivenBackAndNeverAfter) {
     }
 }
 
-TEST(Slots, WhatWasNeverGivenOutIsMalformed) {
+TEST(Slots, AHandleThatWasNeverGivenOutIsMalformed) {
     static Things table;
     FreeSlots<Thing> free;
     Thing* thing;
@@ -106,7 +106,7 @@ TEST(Slots, ThreadsTakeAndGiveBackWithoutEverSharingOne) {
     EXPECT_LE(slots, 8u * (300 + 64)); // given back ones are used again
 }
 
-TEST(Slots, AGenerationYetToComeIsMalformed) {
+TEST(Slots, AFutureGenerationIsMalformed) {
     static Things table;
     FreeSlots<Thing> free;
     Thing *thing = nullptr, *found = nullptr;

@@ -200,7 +200,7 @@ TEST_F(StackPoolRefusal, KindsAreNeverMixedUp) {
     EXPECT_EQ(pool.in_use(), held.size());
 }
 
-TEST_F(StackPoolRefusal, WhoWantsNoGuardTakesAGuardedStackWhenThereIsNoOther) {
+TEST_F(StackPoolRefusal, AFiberWithoutAGuardTakesAGuardedStackWhenThereIsNoOther) {
     Held guarded = take(32768);
     give_back(guarded);
     control.largest_mapping = 0;
@@ -210,7 +210,7 @@ TEST_F(StackPoolRefusal, WhoWantsNoGuardTakesAGuardedStackWhenThereIsNoOther) {
     EXPECT_EQ(take(32768).low, guarded.low) << "it went back to where it came from";
 }
 
-TEST(StackPool, WhichStacksServeWhom) {
+TEST(StackPool, EachClassServesTheRightRequests) {
     uint8_t small = StackPool::class_for(16384), without = StackPool::class_for(16384, none);
     EXPECT_TRUE(StackPool::serves(small, small));
     EXPECT_FALSE(StackPool::serves(StackPool::class_for(32768), small));

@@ -339,7 +339,7 @@ struct Trimming : testing::Test {
     static bool holds_memory(char* low) { return low[size - 1] != 0; }
 };
 
-TEST_F(Trimming, ReturnsWhatWasIdleForAPeriod) {
+TEST_F(Trimming, ReturnsMemoryThatWasIdleForAPeriod) {
     take(kept + 1000);
     std::vector<char*> all = taken;
     give_back(kept + 1000);
@@ -356,7 +356,7 @@ TEST_F(Trimming, ReturnsWhatWasIdleForAPeriod) {
     EXPECT_EQ(pool.trim_due(), INT64_MAX) << "there is nothing more to do, and nobody needs to be woken for it";
 }
 
-TEST_F(Trimming, LeavesAloneWhatIsNotMuch) {
+TEST_F(Trimming, KeepsLittleIdleMemory) {
     take(kept);
     give_back(kept);
     EXPECT_EQ(pool.trim_due(), INT64_MAX);
@@ -364,7 +364,7 @@ TEST_F(Trimming, LeavesAloneWhatIsNotMuch) {
     EXPECT_EQ(pool.trimmed(), 0u);
 }
 
-TEST_F(Trimming, LeavesAloneWhatIsUsedNowAndThen) {
+TEST_F(Trimming, KeepsMemoryThatIsUsedNowAndThen) {
     take(2000);
     for (int i = 0; i < 50; i++) {
         give_back(2000);

@@ -138,7 +138,7 @@ TEST(GuardAttribute, AnOverflowMeetsTheGuard) {
 #endif
 }
 
-TEST(GuardSize, RefusesWhatItDoesNotTake) {
+TEST(GuardSize, RefusesInvalidSizes) {
     Attr attr(FIBER_GUARD_REQUIRE);
     EXPECT_EQ(fiber_attr_set_guard_size(nullptr, 65536), -EINVAL);
     for (size_t bytes : {size_t(0), FIBER_GUARD_SIZE_MAX + 1, SIZE_MAX})
@@ -148,7 +148,7 @@ TEST(GuardSize, RefusesWhatItDoesNotTake) {
 }
 
 // No setting is lost, in whichever order size, kind and size of the guard are set.
-TEST(GuardSize, IsAtLeastWhatIsAskedFor) {
+TEST(GuardSize, IsAtLeastTheRequestedSize) {
     control = {};
     for (size_t bytes : {size_t(1), FIBER_GUARD_SIZE_DEFAULT, size_t(100000), FIBER_GUARD_SIZE_MAX}) {
         for (int order = 0; order < 3; order++) {
@@ -275,7 +275,7 @@ TEST(GuardSize, OfThreadsIsNoLess) {
 
 // ---- refusals -------------------------------------------------------------------------------------------------------
 
-TEST(NoGuardToBeHad, RefusesWhoRequiresOneAndNobodyElse) {
+TEST(NoGuardAvailable, RefusesOnlyFibersThatRequireAGuard) {
     in_thread([] {
         auto body = [] { return pointer(7); };
         fiber_t fiber{};
@@ -302,7 +302,7 @@ TEST(NoGuardToBeHad, RefusesWhoRequiresOneAndNobodyElse) {
     });
 }
 
-TEST(NoGuardToBeHad, WhoWaitsForAStackGetsAGuardedOneOnly) {
+TEST(NoGuardAvailable, AFiberThatWaitsForAStackGetsOnlyAGuardedOne) {
     in_thread([] {
         std::string log;
         auto parked = [&] { EXPECT_EQ(fiber_yield(), 0); };
@@ -331,7 +331,7 @@ TEST(NoGuardToBeHad, WhoWaitsForAStackGetsAGuardedOneOnly) {
 
 // A stack is offered to a fiber that is cancelled before it takes it: the offer must reach the next one, whatever the
 // cancelled one had asked for.
-TEST(NoGuardToBeHad, AnOfferThatIsNotTakenIsPassedOn) {
+TEST(NoGuardAvailable, AnOfferThatIsNotTakenIsPassedOn) {
     in_thread([] {
         auto parked = [&] { EXPECT_EQ(fiber_yield(), 0); };
         bool ran = false;

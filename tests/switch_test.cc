@@ -196,7 +196,7 @@ TEST_F(FloatTest, EveryFiberHasItsOwn) {
     tell_what_io_left_out();
 }
 
-TEST_F(FloatTest, ANewFiberHasTheDefaultsWhoeverMadeIt) {
+TEST_F(FloatTest, ANewFiberHasTheDefaultsWhicheverFiberMadeIt) {
     uint64_t seen[4] = {};
     upward.set();
     fiber_t spawned{}, started{};
@@ -753,7 +753,7 @@ TEST(StackTest, SizesAreRoundedUpToPowersOfTwo) {
     }
 }
 
-TEST(StackTest, AllOfItCanBeUsedWhateverItsSize) {
+TEST(StackTest, AllOfItCanBeUsedAtEverySize) {
     for (size_t size :
          {size_t(16) << 10, size_t(32) << 10, size_t(64) << 10, size_t(256) << 10, size_t(1) << 20, size_t(4) << 20}) {
         Attributes attributes;

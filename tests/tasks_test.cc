@@ -21,7 +21,7 @@ void move(TaskQueue &queue, uint32_t capacity) {
     free(queue.move_to(static_cast<Task *>(malloc(capacity * sizeof(Task))), capacity));
 }
 
-TEST(TaskQueue, IsOneInTheOrderOfArrivalWhateverItsRing) {
+TEST(TaskQueue, IsFifoForEveryRingPosition) {
     TaskQueue queue;
     EXPECT_EQ(queue.room(), 0u);
     uintptr_t in = 0, out = 0;

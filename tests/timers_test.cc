@@ -47,7 +47,7 @@ TEST_F(TimersTest, FireAtTheirDeadlineAndNotBefore) {
 }
 
 // Where many lie together next() may name a time before the earliest; a clock that goes there must find it nearer then.
-TEST_F(TimersTest, AClockThatOnlyGoesWhereItIsToldComesToThemAll) {
+TEST_F(TimersTest, AClockThatStepsToEachDeadlineReachesThemAll) {
     int64_t now = 1'000'000'002'000;
     timers.set(&all[0], now);
     EXPECT_EQ(timers.expired(now), &all[0]);
@@ -176,7 +176,7 @@ TEST_F(TimersTest, ANewEarliestOneIsTheNext) {
 }
 
 // Far away two such times are in one slot, and the one that moved comes last in it.
-TEST_F(TimersTest, TRAP_OneThatMovedALittleIsStillTheEarliest) {
+TEST_F(TimersTest, TRAP_ATimerThatMovedALittleIsStillTheEarliest) {
     constexpr int64_t FAR = int64_t(3) << 40;
     for (int i = 0; i < 8; i++) timers.set(&all[size_t(i)], FAR + 10'000 + i);
     timers.set(&all[8], FAR); // in the same list of the slot as the first
@@ -185,7 +185,7 @@ TEST_F(TimersTest, TRAP_OneThatMovedALittleIsStillTheEarliest) {
 }
 
 // Slots of different lengths that begin at one time: the longer one must not be passed over for the shorter.
-TEST_F(TimersTest, TRAP_WhatBeginsWithALongerSlotIsNotOvertaken) {
+TEST_F(TimersTest, TRAP_ATimerWithALongerSlotIsNotOvertaken) {
     for (int bits = 8; bits < 40; bits++) {
         int64_t begin = int64_t(3) << bits;
         timers.set(&all[0], begin - 1); // the last moment of the previous slot, whatever its length
@@ -197,7 +197,7 @@ TEST_F(TimersTest, TRAP_WhatBeginsWithALongerSlotIsNotOvertaken) {
     }
 }
 
-TEST_F(TimersTest, TRAP_ArmedAgainForTheSameTimeFiresBehindThoseArmedMeanwhile) {
+TEST_F(TimersTest, TRAP_ATimerArmedAgainForTheSameTimeFiresAfterTimersArmedMeanwhile) {
     timers.set(&all[0], 100);
     timers.set(&all[1], 100);
     timers.set(&all[0], never); // stays in the heap, under its old key
@@ -207,7 +207,7 @@ TEST_F(TimersTest, TRAP_ArmedAgainForTheSameTimeFiresBehindThoseArmedMeanwhile) 
 }
 
 // A new sequence under the old key must not change its place among others of that key.
-TEST_F(TimersTest, TRAP_OneThatIsMovedLaterLeavesTheOrderOfTheOthersAlone) {
+TEST_F(TimersTest, TRAP_ATimerThatIsMovedLaterKeepsTheOrderOfTheOthers) {
     for (size_t i = 0; i <= 20; i++) timers.set(&all[i], 10);
     timers.set(&all[1], 20);
     for (size_t i = 0; i <= 20; i++) {
@@ -221,7 +221,7 @@ TEST_F(TimersTest, TRAP_OneThatIsMovedLaterLeavesTheOrderOfTheOthersAlone) {
 constexpr int64_t MS = 1'000'000;
 constexpr int64_t START = 5'000'000'123; // as if the machine had been on for five seconds
 
-TEST(TimerCoalescing, WhatComesAloneIsNotDelayed) {
+TEST(TimerCoalescing, ALoneTimerIsNotDelayed) {
     TimerCoalescing coalescing;
     for (int64_t at = START; at < START + 1000 * MS; at += MS + 1) {
         EXPECT_EQ(coalescing.wake_at(at), at);
@@ -230,7 +230,7 @@ TEST(TimerCoalescing, WhatComesAloneIsNotDelayed) {
     EXPECT_EQ(coalescing.wake_at(never), never);
 }
 
-TEST(TimerCoalescing, WhatComesSoonAfterAWakeMayBeAMillisecondLate) {
+TEST(TimerCoalescing, ATimerSoonAfterAWakeMayBeAMillisecondLate) {
     TimerCoalescing coalescing;
     coalescing.note_wake(START);
     EXPECT_EQ(coalescing.wake_at(START + 1), START + MS);
@@ -239,7 +239,7 @@ TEST(TimerCoalescing, WhatComesSoonAfterAWakeMayBeAMillisecondLate) {
     EXPECT_EQ(coalescing.wake_at(START - 1), START + MS); // one that should have been noticed before
 }
 
-TEST(TimerCoalescing, NobodyWaitsLongerThanHisShare) {
+TEST(TimerCoalescing, NoTimerWaitsLongerThanItsShare) {
     std::mt19937_64 random(3);
     TimerCoalescing coalescing;
     struct Promise {

@@ -82,7 +82,7 @@ int fiber_ops_create(fiber_op_t** out, size_t count) {
     if (count > size_t(PTRDIFF_MAX) / sizeof(fiber_op_t))
         return -ENOMEM; // here, because AddressSanitizer ends the program in such a calloc
     auto* ops = static_cast<fiber_op_t*>(calloc(count, sizeof(fiber_op_t)));
-    if (PLANTED(errno_tells_of_no_memory) && !ops) new (&keep) KeepErrno; // keeps the errno of calloc
+    if (PLANTED(no_memory_sets_errno) && !ops) new (&keep) KeepErrno; // keeps the errno of calloc
     if (!ops) return -ENOMEM;
     *out = ops;
     return 0;

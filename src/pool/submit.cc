@@ -53,7 +53,7 @@ Worker* take_idle_for(Pool& pool, const Put& how) {
 int submit_from_outside(Pool& pool, const Task& task, const Put& how) {
     while (Worker* idle = take_idle_for(pool, how)) {
         int error = worker_put(*idle, task, how, true);
-        if (!PLANTED(a_bit_that_nobody_gives_back) && error) worker_wake(*idle);
+        if (!PLANTED(a_bit_that_no_thread_gives_back) && error) worker_wake(*idle);
         // Its foreign loop may keep it busy for long, and another worker may have become idle just before the task
         // came.
         if (!error && idle->in_loop) call_searcher(pool);

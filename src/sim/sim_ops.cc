@@ -189,7 +189,7 @@ int64_t do_one(Op& op) {
             if (result == -EAGAIN) result = not_yet;
         }
     }
-    if (PLANTED(done_is_told_as_cancelled) && op.being_cancelled) return -ECANCELED;
+    if (PLANTED(done_is_reported_as_cancelled) && op.being_cancelled) return -ECANCELED;
     return result == not_yet && op.being_cancelled ? -ECANCELED : result;
 }
 

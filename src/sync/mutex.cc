@@ -53,7 +53,7 @@ void release(Mutex& mutex, Completions& done) {
         done.add(next, 0);
     } else {
         mutex.word.store(Mutex::contended, std::memory_order_release);
-        if (PLANTED(unlock_wakes_nobody)) return;
+        if (PLANTED(unlock_wakes_no_waiter)) return;
         wake_next(mutex, done);
     }
 }

@@ -27,7 +27,7 @@ TEST(Barrier, AllGoOnWhenTheLastHasArrivedAndRoundsFollow) {
     EXPECT_EQ(fiber_barrier_destroy(&barrier), 0);
 }
 
-TEST(Barrier, OfOneDoesNotWait) {
+TEST(Barrier, OfOneMemberDoesNotWait) {
     fiber_barrier_t barrier = FIBER_BARRIER_INITIALIZER(1);
     for (int i = 0; i < 3; i++) EXPECT_EQ(fiber_barrier_wait(&barrier), 1);
     EXPECT_EQ(fiber_barrier_wait_timeout(&barrier, 0), 1);
@@ -63,7 +63,7 @@ TEST(Barrier, MisuseIsAnErrorAndChangesNothing) {
     EXPECT_EQ(fiber_barrier_destroy(&barrier), 0);
 }
 
-TEST(BarrierCancel, TRAP_WhoLeavesEarlyHasNotArrived) {
+TEST(BarrierCancel, TRAP_AWaiterThatLeavesEarlyHasNotArrived) {
     fiber_barrier_t barrier = FIBER_BARRIER_INITIALIZER(3);
     auto body = [&] { return pointer(fiber_barrier_wait(&barrier)); };
     const fiber_t stays = start(body);
@@ -105,7 +105,7 @@ TEST(BarrierCancel, RefusesTheWaitBeforeItBegins) {
     EXPECT_EQ(fiber_barrier_wait_timeout(&barrier, 0), -ETIMEDOUT);
 }
 
-TEST(BarrierThreads, OneOfEachRoundIsTheLastAndAllSeeWhatWasDoneBefore) {
+TEST(BarrierThreads, OneOfEachRoundIsTheLastAndAllSeeTheWritesBefore) {
     const int rounds = often(300, 10);
     constexpr int MEMBERS = 6;
     fiber_barrier_t barrier = FIBER_BARRIER_INITIALIZER(MEMBERS);
@@ -136,7 +136,7 @@ TEST(BarrierThreads, OneOfEachRoundIsTheLastAndAllSeeWhatWasDoneBefore) {
 }
 
 // Two threads meet, and each gives up after a while: both agree on how often they have met.
-TEST(BarrierThreads, TRAP_ARoundNeverCountsWhoHasGivenUp) {
+TEST(BarrierThreads, TRAP_ARoundNeverCountsAWaiterThatHasGivenUp) {
     NEEDS_THREADS();
     const int tries = often(3000, 300);
     fiber_barrier_t barrier = FIBER_BARRIER_INITIALIZER(2);

@@ -175,7 +175,7 @@ TEST(Cancel, OfSelfIsAFlagUntilTheNextCall) {
     });
 }
 
-TEST(Cancel, OfTheStarterWhoWaitsInTheQueue) {
+TEST(Cancel, OfTheStarterThatWaitsInTheQueue) {
     int next = 0;
     auto starter = [&] {
         fiber_t me = self();
@@ -249,7 +249,7 @@ TEST(Cancel, DoesNotReachTheNextFiberInTheSlot) {
 // ---- sticky ---------------------------------------------------------------------------------------------------------
 
 // Every call that switches, made by a fiber whose cancel is pending, fails before it has done anything.
-TEST(Cancel, IsStickyInEverySwitchingCallAndThoseDoNothing) {
+TEST(Cancel, FailsEverySwitchingCallBeforeItDoesAnything) {
     Pipe pipe;
     EXPECT_EQ(write(pipe.write_end, "abc", 3), 3);
     int runs = 0;
@@ -340,7 +340,7 @@ TEST(Cancel, IsStickyInEverySwitchingCallAndThoseDoNothing) {
     join(fresh);
 }
 
-TEST(Cancel, DoesNotKeepFromClosingDescriptorsAndScopesOrFromCallsThatDoNotSwitch) {
+TEST(Cancel, StillAllowsClosingDescriptorsAndScopesAndCallsThatDoNotSwitch) {
     Pipe pipe;
     bool descriptor_closed = false;
     auto waiting = [] { EXPECT_EQ(fiber_yield(), 0); };
@@ -703,7 +703,7 @@ TEST(Order, InterruptBeatsATimeoutThatIsDueAtTheSameTime) {
     EXPECT_EQ(first, -EINTR);
 }
 
-TEST(Order, CompletionBeatsTimeoutWokenAfterTheDeadlineBeforeAnybodyLooked) {
+TEST(Order, CompletionBeatsTimeoutWhenWokenAfterTheDeadlineBeforeThePoll) {
     int yielded = 1, scoped = 1;
     auto yielder = [&] { yielded = fiber_yield_timeout(FIBER_MSEC(10)); };
     auto scoper = [&] {

@@ -112,7 +112,7 @@ TEST(Channel, SendersAndReceiversAreServedInOrder) {
     }
 }
 
-TEST(Channel, TellsItsCapacityAndWhetherItIsClosed) {
+TEST(Channel, ReportsItsCapacityAndWhetherItIsClosed) {
     for (size_t capacity : {0, 1, 1000}) {
         fiber_chan_t chan{};
         ASSERT_EQ(fiber_chan_create(&chan, sizeof(int), capacity), 0);
@@ -348,7 +348,7 @@ TEST(ChannelThreads, EveryItemArrivesOnceBetweenCordsAndPlainThreads) {
     }
 }
 
-TEST(ChannelThreads, TRAP_ItemsOfAFiberThatNeverRunsAgainAreTheFirstAgain) {
+TEST(ChannelThreads, TRAP_ItemsOfAFiberThatNeverRunsAgainComeFirst) {
     for (size_t capacity : {0, 2}) {
         Channel channel(capacity);
         Doomed doomed([&] { channel.receive(); }, 2);

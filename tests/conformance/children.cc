@@ -48,7 +48,7 @@ TEST(Children, TheFirstFailureCancelsTheSiblings) {
     });
 }
 
-TEST(Children, TheFirstFailureIsToldOfSeveral) {
+TEST(Children, OfSeveralFailuresTheFirstIsReported) {
     run([] {
         Family family;
         auto one = [] { return int64_t(-EIO); };
@@ -63,7 +63,7 @@ TEST(Children, TheFirstFailureIsToldOfSeveral) {
     });
 }
 
-TEST(Children, AFailureDoesNotEndWhatTheOwnerDoes) {
+TEST(Children, AFailureDoesNotEndTheOwnersCalls) {
     run([] {
         Family family;
         auto fails = [] { return int64_t(-EIO); };
@@ -115,7 +115,7 @@ TEST(Children, FirstCancelsTheRestWhenOneSucceeds) {
     });
 }
 
-TEST(Children, FirstWithoutAnyWaitsForAllAndTellsTheFirstFailure) {
+TEST(Children, FirstWithoutASuccessWaitsForAllAndReportsTheFirstFailure) {
     run([] {
         Family family(FIBER_FOREVER, FIBER_SCOPE_FIRST);
         int ended = 0;
@@ -130,7 +130,7 @@ TEST(Children, FirstWithoutAnyWaitsForAllAndTellsTheFirstFailure) {
     });
 }
 
-TEST(Children, FirstIsNotWonByWhoGaveUpWhenCancelled) {
+TEST(Children, FirstIsNotWonByAChildThatGaveUpWhenCancelled) {
     run([] {
         Family family(FIBER_FOREVER, FIBER_SCOPE_FIRST);
         Patient patient;
@@ -175,7 +175,7 @@ TEST(Children, MayEndByFiberExit) {
     });
 }
 
-TEST(Children, OneThatIsCancelledBeforeItRunsHasFailed) {
+TEST(Children, AChildThatIsCancelledBeforeItRunsHasFailed) {
     run([] {
         Family family;
         Patient patient;
@@ -247,7 +247,7 @@ TEST(Children, OthersMayJoinDetachAndCancelThem) {
     });
 }
 
-TEST(Children, TRAP_ASiblingThatTransferredToTheOneThatFailsGoesOnOnce) {
+TEST(Children, TRAP_ASiblingThatTransferredToAFailingChildGoesOnOnce) {
     run([] {
         Family family;
         Trace trace;
@@ -275,7 +275,7 @@ TEST(Children, TRAP_ASiblingThatTransferredToTheOneThatFailsGoesOnOnce) {
 
 // ---- cancels and deadlines ------------------------------------------------------------------------------------------
 
-TEST(ChildrenCancel, OfTheScopeIsItsVerdictAndEndsTheOwnersCallsInIt) {
+TEST(ChildrenCancel, OfTheScopeIsTheResultOfItsCloseAndEndsTheOwnersCallsInIt) {
     run([] {
         Family family;
         Patient patient;
@@ -415,7 +415,7 @@ TEST(ChildrenCancel, AnInterruptThatComesDuringTheCloseIsSeenAfterwards) {
     join(fiber);
 }
 
-TEST(ChildrenCancel, WhoIsSpawnedWhileTheScopeIsCancelledNeverRuns) {
+TEST(ChildrenCancel, AChildSpawnedWhileTheScopeIsCancelledNeverRuns) {
     run([] {
         Family family;
         Patient patient;
@@ -446,7 +446,7 @@ TEST(ChildrenCancel, WhoIsSpawnedWhileTheScopeIsCancelledNeverRuns) {
     });
 }
 
-TEST(ChildrenCancel, WhoIsSpawnedByACancelledFiberNeverRuns) {
+TEST(ChildrenCancel, AChildOfACancelledFiberNeverRuns) {
     Patient patient;
     auto body = [&] {
         EXPECT_EQ(fiber_cancel(self(), pointer(9)), 0);
@@ -560,7 +560,7 @@ TEST(ChildrenDeadline, ThatFiredAndIsMovedAheadStartsNoMore) {
     });
 }
 
-TEST(ChildrenDeadline, ZeroEndsThoseThatWait) {
+TEST(ChildrenDeadline, ZeroEndsChildrenThatWait) {
     run([] {
         Family family(0);
         Patient patient;
@@ -573,7 +573,7 @@ TEST(ChildrenDeadline, ZeroEndsThoseThatWait) {
 
 // ---- shields --------------------------------------------------------------------------------------------------------
 
-TEST(ChildrenShield, HoldsBackWhatComesFromOutside) {
+TEST(ChildrenShield, HoldsBackACancelFromOutside) {
     int ended = 0;
     auto body = [&] {
         Family outer(FIBER_MSEC(1));
@@ -650,7 +650,7 @@ TEST(ChildrenShield, ItsOwnDeadlineAndCancelCount) {
 
 // ---- next -----------------------------------------------------------------------------------------------------------
 
-TEST(ChildrenNext, TellsEachEndOnceInOrder) {
+TEST(ChildrenNext, ReportsEachEndOnceInOrder) {
     run([] {
         Family family(FIBER_FOREVER, FIBER_SCOPE_COLLECT);
         EXPECT_EQ(family.next(), 1);
@@ -705,7 +705,7 @@ TEST(ChildrenNext, IsEndedEarlyAndLosesNothing) {
     join(owner);
 }
 
-TEST(ChildrenNext, TRAP_AnEndThatCameBeforeTheCancelIsToldAndTheCancelIsSeenAtTheNextCall) {
+TEST(ChildrenNext, TRAP_AnEndBeforeTheCancelIsReturnedAndTheCancelIsSeenAtTheNextCall) {
     int64_t first = 0;
     int second = 0;
     fiber_t child{};
@@ -727,7 +727,7 @@ TEST(ChildrenNext, TRAP_AnEndThatCameBeforeTheCancelIsToldAndTheCancelIsSeenAtTh
     EXPECT_EQ(second, -ECANCELED);
 }
 
-TEST(ChildrenNext, DoesNotTellOfTheDetached) {
+TEST(ChildrenNext, DoesNotReportDetachedChildren) {
     run([] {
         Family family(FIBER_FOREVER, FIBER_SCOPE_COLLECT);
         int ended = 0;
@@ -854,7 +854,7 @@ TEST(ChildrenOwner, InANoSwitchSectionAScopeWithChildrenStaysOpen) {
 
 // ---- scopes left open -----------------------------------------------------------------------------------------------
 
-TEST(ChildrenEnd, WhatAFiberLeftOpenIsCancelledAwaitedAndClosed) {
+TEST(ChildrenEnd, AScopeThatAFiberLeftOpenIsCancelledAwaitedAndClosed) {
     Patient patient;
     int cleared = 0;
     auto slow = [&] {
@@ -882,7 +882,7 @@ TEST(ChildrenEnd, WhatAFiberLeftOpenIsCancelledAwaitedAndClosed) {
 
 // The inner child's wait is no cancellation point; it ends when the outer child, which is cancelled too, gives it the
 // event.
-TEST(ChildrenEnd, AllThatWasLeftOpenIsCancelledBeforeAnyIsAwaited) {
+TEST(ChildrenEnd, AllOpenScopesAreCancelledBeforeAnyIsAwaited) {
     fiber_mutex_t mutex{};
     Patient patient;
     auto holder = [&] {

@@ -310,7 +310,7 @@ TEST(ChildrenElsewhere, TheFirstChildIsMadeOnTheScopesCord) {
     });
 }
 
-TEST(ChildrenElsewhere, WhoIsSpawnedThereWhileTheScopeIsCancelledNeverRuns) {
+TEST(ChildrenElsewhere, AChildSpawnedThereWhileTheScopeIsCancelledNeverRuns) {
     Worker worker;
     run([&] {
         Family family;
@@ -332,7 +332,7 @@ TEST(ChildrenElsewhere, WhoIsSpawnedThereWhileTheScopeIsCancelledNeverRuns) {
 }
 
 // The close has seen that none is left, and is busy with the scopes inside when one comes from another cord.
-TEST(ChildrenElsewhere, OneThatComesDuringACloseInANoSwitchSectionKeepsTheScopeOpen) {
+TEST(ChildrenElsewhere, AChildSpawnedDuringACloseInANoSwitchSectionKeepsTheScopeOpen) {
     NEEDS_THREADS();
     Worker worker;
     auto sibling = [] { return int64_t(fiber_sleep(FIBER_MSEC(1))); };
@@ -372,7 +372,7 @@ TEST(ChildrenElsewhere, OneThatComesDuringACloseInANoSwitchSectionKeepsTheScopeO
     }
 }
 
-TEST(ChildrenElsewhere, NextTellsEachEndOnce) {
+TEST(ChildrenElsewhere, NextReportsEachEndOnce) {
     Worker workers[2];
     run([&] {
         Family family(FIBER_FOREVER, FIBER_SCOPE_COLLECT);
@@ -390,7 +390,7 @@ TEST(ChildrenElsewhere, NextTellsEachEndOnce) {
 
 // ---- cords that end -------------------------------------------------------------------------------------------------
 
-TEST(ChildrenElsewhere, OneWhoseThreadExitsHasFailedWithOwnerDead) {
+TEST(ChildrenElsewhere, AChildWhoseThreadExitsHasFailedWithOwnerDead) {
     run([] {
         Family family;
         Patient patient;
@@ -413,7 +413,7 @@ TEST(ChildrenElsewhere, OneWhoseThreadExitsHasFailedWithOwnerDead) {
     });
 }
 
-TEST(ChildrenElsewhere, OnACordThatHasEndedThereIsNone) {
+TEST(ChildrenElsewhere, SpawnOnACordThatHasEndedFails) {
     run([] {
         Family family;
         Patient patient;
@@ -430,7 +430,7 @@ TEST(ChildrenElsewhere, OnACordThatHasEndedThereIsNone) {
     });
 }
 
-TEST(ChildrenElsewhere, OnACordThatHasEndedAndIsNotJoinedThereIsNone) {
+TEST(ChildrenElsewhere, SpawnOnACordThatHasEndedAndIsNotJoinedFails) {
     auto main = [] {};
     const fiber_cord_t cord = start_cord(main);
     run([&] {
@@ -449,7 +449,7 @@ TEST(ChildrenElsewhere, OnACordThatHasEndedAndIsNotJoinedThereIsNone) {
 }
 
 // However far the cord's end has come, and whether the child has arrived: the scope hears of it.
-TEST(ChildrenElsewhere, RacingTheEndOfTheirCordEachIsHeardOfOnce) {
+TEST(ChildrenElsewhere, EachChildThatRacesTheEndOfItsCordIsReportedOnce) {
     for (int round = 0; round < often(200, 5); round++) {
         auto main = [] {};
         fiber_cord_t cord = start_cord(main);
@@ -484,7 +484,7 @@ TEST(ChildrenElsewhere, RacingTheEndOfTheirCordEachIsHeardOfOnce) {
 
 // The cancel finds that the thread of one of the children ends, which is a failure, and goes on with the others. The
 // scope reports one of two reasons, that of the cancel or that of the failure, whichever came first; not both.
-TEST(ChildrenElsewhere, ACancelDuringTheEndOfACordTellsAllTheSameReason) {
+TEST(ChildrenElsewhere, ACancelDuringTheEndOfACordGivesAllOneReason) {
     const int half = often(200, 4);
     for (int round = 0; round < often(20, 3); round++) {
         std::atomic<bool> end{false};
@@ -529,7 +529,7 @@ TEST(ChildrenElsewhere, ACancelDuringTheEndOfACordTellsAllTheSameReason) {
 
 // The fiber never runs again, nor does its scope end: its children elsewhere are cancelled, and no fiber waits for
 // them.
-TEST(ChildrenElsewhere, ThoseOfAnOwnerWhoseThreadExitsAreCancelled) {
+TEST(ChildrenElsewhere, AChildOfAnOwnerWhoseThreadExitsIsCancelled) {
     Worker worker;
     Remote remote, own;
     std::atomic<uint64_t> scope{0};
@@ -554,7 +554,7 @@ TEST(ChildrenElsewhere, ThoseOfAnOwnerWhoseThreadExitsAreCancelled) {
     run_on(worker, [&] { EXPECT_EQ(fiber_scope_spawn({scope}, nullptr, child_entry<Remote>, &remote), -ESRCH); });
 }
 
-TEST(ChildrenElsewhere, ThoseOfAnOwnerInCloseWhoseThreadExitsToo) {
+TEST(ChildrenElsewhere, AChildOfAnOwnerInCloseWhoseThreadExitsIsCancelled) {
     Worker worker;
     Remote remote;
     fiber_t children[3];
@@ -574,7 +574,7 @@ TEST(ChildrenElsewhere, ThoseOfAnOwnerInCloseWhoseThreadExitsToo) {
 }
 
 // One of them has not begun: its cord is busy, and the cancel arrives before its first run.
-TEST(ChildrenElsewhere, ThoseThatNeverRanAreGoneToo) {
+TEST(ChildrenElsewhere, AChildThatNeverRanIsGoneToo) {
     Worker worker;
     Remote never;
     fiber_t child{};
@@ -630,7 +630,7 @@ TEST(ChildrenElsewhere, AKeysDestructorAtTheEndOfACordHasNone) {
 }
 
 // Children end and spawn siblings while the owner's thread exits.
-TEST(ChildrenElsewhere, RacingTheEndOfTheOwnersThread) {
+TEST(ChildrenElsewhere, ChildrenMayRaceTheEndOfTheOwnersThread) {
     struct Child {
         fiber_scope_t scope{};
         std::atomic<int> ran{0}, ended{0};

@@ -56,7 +56,7 @@ TEST(Cond, TRAP_TwoSignalsBeforeTheFirstWaiterRunsWakeTwo) {
     EXPECT_EQ(fiber_mutex_destroy(&place.mutex), 0);
 }
 
-TEST(Cond, BroadcastWakesAllWhoWaitAndNobodyLater) {
+TEST(Cond, BroadcastWakesAllWaitersAndNoLaterOne) {
     Place place;
     Named named[] = {{&place, 'a'}, {&place, 'b'}, {&place, 'c'}, {&place, 'd'}};
     fiber_t fibers[4];
@@ -169,7 +169,7 @@ TEST(CondCancel, TRAP_ASignalThatCameInTimeIsASuccessHoweverLateTheMutexIs) {
     EXPECT_EQ(join(fiber), pointer(0));
 }
 
-TEST(CondDeath, AHolderThatDiesMeanwhileIsTold) {
+TEST(CondDeath, AHolderThatDiesMeanwhileIsReported) {
     Place place;
     auto body = [&] {
         EXPECT_EQ(fiber_mutex_lock(&place.mutex), 0);

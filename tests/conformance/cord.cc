@@ -225,7 +225,7 @@ TEST(CordJoin, TRAP_WakesAMainFlowThatSleptInItsBackendBeforeThereWasAnotherThre
     join(reader);
 }
 
-TEST(CordJoin, ComesAfterTheEndAsWell) {
+TEST(CordJoin, MayComeAfterTheEnd) {
     std::atomic<bool> ends{false};
     auto body = [&] {
         ends = true;
@@ -237,7 +237,7 @@ TEST(CordJoin, ComesAfterTheEndAsWell) {
     EXPECT_EQ(join_cord(cord), pointer(7));
 }
 
-TEST(CordJoin, AllWhoWaitAtTheEndGetTheResult) {
+TEST(CordJoin, AllJoinersAtTheEndGetTheResult) {
     constexpr int joiners = 12;
     Worker elsewhere[2];
     std::atomic<bool> release{false};
@@ -322,7 +322,7 @@ TEST(CordEnd, DoesNotWaitForDaemons) {
     EXPECT_FALSE(went_on);
 }
 
-TEST(CordEnd, DaemonsThatWaitForOthersAreLetGoOf) {
+TEST(CordEnd, DaemonsThatWaitForOthersAreDropped) {
     Worker other;
     auto sleeper = [] { fiber_sleep(FIBER_FOREVER); };
     const fiber_t target = spawn_on(other, sleeper);
@@ -347,7 +347,7 @@ TEST(CordEnd, DaemonsThatWaitForOthersAreLetGoOf) {
 }
 
 // A completed join stays completed, though the caller does not live to see it.
-TEST(CordEnd, ADaemonThatIsLetGoOfTakesWithItTheEndThatItHasJoined) {
+TEST(CordEnd, ADaemonThatIsDroppedAfterItsJoinCompletedHasTakenTheResult) {
     NEEDS_THREADS();
     Worker other;
     auto yields = [] { fiber_yield(); };
@@ -372,7 +372,7 @@ TEST(CordEnd, ADaemonThatIsLetGoOfTakesWithItTheEndThatItHasJoined) {
     EXPECT_EQ(fiber_join(target, nullptr), -ESRCH);
 }
 
-TEST(CordEnd, DaemonsThatWaitForIoAreLetGoOf) {
+TEST(CordEnd, DaemonsThatWaitForIoAreDropped) {
     NEEDS_IO();
     Pipe pipe;
     char byte = 0;
@@ -404,7 +404,7 @@ TEST(CordEnd, AFiberThatNeverStartedKeepsItUntilItIsCancelled) {
 }
 
 // They may take long, and may even wait for the fiber that asks.
-TEST(CordEnd, TRAP_WhoAsksSomethingOfItDoesNotWaitForItsDestructors) {
+TEST(CordEnd, TRAP_ARequestToItDoesNotWaitForItsDestructors) {
     NEEDS_THREADS();
     static std::atomic<int> phase{0};
     phase = 0;
@@ -458,7 +458,7 @@ TEST(CordEnd, ComesAlsoWhenItsFunctionLeavesByPthreadExit) {
     EXPECT_EQ(fiber_state(left_behind), -ESRCH);
 }
 
-TEST(CordEnd, OfAThreadWithLiveFibersFreesThemAndTellsTheirJoiners) {
+TEST(CordEnd, OfAThreadWithLiveFibersFreesThemAndWakesTheirJoiners) {
     NEEDS_THREADS();
     fiber_t sleeper{}, fresh{}, reader{};
     std::atomic<bool> made{false}, release{false};
@@ -519,7 +519,7 @@ TEST(CordEnd, OfTheJoinersThreadWithdrawsItFromTheTarget) {
     }
 }
 
-TEST(CordEnd, ExitInOneCordEndsTheProcessWhateverTheOthersDo) {
+TEST(CordEnd, ExitInOneCordEndsTheProcessWhileOthersRun) {
     NOT_ON_SIM("is one process");
     GTEST_FLAG_SET(death_test_style, "threadsafe");
     auto exits = [] {
@@ -571,7 +571,7 @@ void make_a_thousand_cords(bool with_io) {
 
 TEST(CordEnd, AThousandCordsLeaveNothing) { make_a_thousand_cords(false); }
 
-TEST(CordEnd, AThousandCordsOfWhichAHundredDidIoLeaveNothing) {
+TEST(CordEnd, AThousandCordsAHundredWithIoLeaveNothing) {
     NEEDS_IO();
     make_a_thousand_cords(true);
 }
@@ -682,7 +682,7 @@ TEST(Post, TRAP_NeverRunsOnTheCordThatHasTheRecordNext) {
 
 // --- Shutdown --------------------------------------------------------------------------------------------------------
 
-TEST(Shutdown, ThatGivesTimeEnoughCancelsNobody) {
+TEST(Shutdown, WithEnoughTimeCancelsNoFiber) {
     std::atomic<int> cancelled{0}, ended{0};
     auto fiber = [&] {
         for (int i = 0; i < 5; i++) fiber_sleep(FIBER_USEC(200));
@@ -705,7 +705,7 @@ TEST(Shutdown, ThatGivesTimeEnoughCancelsNobody) {
     EXPECT_EQ(cancelled, 0);
 }
 
-TEST(Shutdown, CancelsWhatIsLeftAfterTheGrace) {
+TEST(Shutdown, CancelsTheRemainingFibersAfterTheGrace) {
     std::atomic<int> cancelled{0}, begun{0};
     auto fiber = [&] {
         begun++;
@@ -810,7 +810,7 @@ TEST(Shutdown, CountsTheSurvivors) {
     EXPECT_EQ(fiber_cord_shutdown(worker, 0, FIBER_MSEC(2)), 1);
 }
 
-TEST(Shutdown, FromAFiberOfTheCordLeavesThatOneAlone) {
+TEST(Shutdown, FromAFiberOfTheCordLeavesTheCallerAlone) {
     std::atomic<int> cancelled{0};
     int left = -1, refused = 0, self_cancelled = -1;
     auto sleeper = [&] { cancelled += fiber_sleep(FIBER_FOREVER) == -ECANCELED; };

@@ -203,7 +203,7 @@ TEST(CrossCord, ValuesTransfersAndNamesAreForTheOwnCord) {
     join(fiber);
 }
 
-TEST(CrossCord, StateNameAndInfoTellOfFibersElsewhere) {
+TEST(CrossCord, StateNameAndInfoDescribeFibersElsewhere) {
     Worker worker;
     std::atomic<int> phase{0};
     auto body = [&] {
@@ -341,7 +341,7 @@ TEST(CrossCancel, EndsASleepAndItsFirstReasonStays) {
 }
 
 // The results that fiberrt.h promises for requests that meet on the way, in whichever order they were sent.
-TEST(CrossCancel, ThatComesWithAnInterruptIsFirst) {
+TEST(CrossCancel, BeatsAnInterruptThatComesWithIt) {
     Worker worker;
     auto body = [] { EXPECT_EQ(fiber_sleep(FIBER_FOREVER), -ECANCELED); };
     const fiber_t fiber = spawn_on(worker, body);
@@ -533,7 +533,7 @@ TEST(CrossJoin, TimesOutThoughTheTargetsCordIsBusyAndCanBeRepeated) {
     EXPECT_EQ(fiber_join_timeout(target, nullptr, -1), -EINVAL);
 }
 
-TEST(CrossJoin, TheJoinersCancelAndInterruptSpeakOfTheJoiner) {
+TEST(CrossJoin, TheJoinersCancelAndInterruptConcernTheJoiner) {
     Worker worker, other;
     auto body = [] { fiber_yield(); };
     const fiber_t target = spawn_on(worker, body);
@@ -609,7 +609,7 @@ TEST(CrossAwait, TakesNothingAndTheResultIsStillThere) {
     EXPECT_EQ(fiber_await(fiber), -ESRCH);
 }
 
-TEST(CrossAwait, BesideJoinersAndOfADetachedFiber) {
+TEST(CrossAwait, WithJoinersAndOfADetachedFiber) {
     Worker worker;
     auto yields = [] {
         EXPECT_EQ(fiber_yield(), 0);
@@ -680,7 +680,7 @@ TEST(CrossDetach, MakesTheHandleStaleAtTheEnd) {
     await([&] { return fiber_state(dead) == -ESRCH; });
 }
 
-TEST(CrossDetach, ThatHasNotArrivedIsTheOnlyOne) {
+TEST(CrossDetach, ThatHasNotArrivedRefusesASecondDetach) {
     const fiber_t fiber = create(nothing);
     in_thread([&] { EXPECT_EQ(fiber_detach(fiber), 0); });
     EXPECT_EQ(fiber_detach(fiber), -EINVAL); // nothing was received in between
@@ -688,7 +688,7 @@ TEST(CrossDetach, ThatHasNotArrivedIsTheOnlyOne) {
     await([&] { return fiber_state(fiber) == -ESRCH; });
 }
 
-TEST(CrossDetach, ThatHasNotArrivedKeepsEverybodyFromJoining) {
+TEST(CrossDetach, ThatHasNotArrivedRefusesEveryJoin) {
     NEEDS_THREADS();
     const fiber_t fresh = create(nothing), dead = start(nothing);
     for (fiber_t fiber : {fresh, dead}) {
@@ -704,7 +704,7 @@ TEST(CrossDetach, ThatHasNotArrivedKeepsEverybodyFromJoining) {
     for (int i = 0; i < 100; i++) EXPECT_EQ(join(spawn(nothing)), nullptr); // their slots serve joinable fibers
 }
 
-TEST(CrossDetach, LeavesThoseWhoWaitTheirResult) {
+TEST(CrossDetach, LeavesEarlierJoinersTheirResult) {
     Worker worker;
     auto body = [] {
         fiber_yield();

@@ -64,7 +64,7 @@ TEST_F(Deadlock, YieldOfALoneMainFlow) {
 
 // A main flow that works for a pool and then runs on is no longer idle: the pool gives a task submitted then to a
 // waiting worker.
-TEST_F(Deadlock, OfWhoIsBoundToAPool) {
+TEST_F(Deadlock, OfAThreadBoundToAPool) {
     in_new_process([] {
         fiber_pool_attr_t *attr = nullptr;
         fiber_pool_t pool{};
@@ -329,7 +329,7 @@ TEST_F(Deadlock, TRAP_NoneWhenAnotherThreadExists) {
     });
 }
 
-TEST_F(Deadlock, TRAP_NoneWhenAThreadWasEverMade) {
+TEST_F(Deadlock, TRAP_NoneOnceAThreadWasMade) {
     NEEDS_THREADS();
     in_new_process([] {
         in_thread([] {});
@@ -352,7 +352,7 @@ TEST_F(Deadlock, TRAP_NoneOnTheMainFlowOfAnotherThread) {
     });
 }
 
-TEST_F(Deadlock, AFiberThatIsNotTheMainFlowIsNotTold) {
+TEST_F(Deadlock, AFiberThatIsNotTheMainFlowGetsNoReport) {
     in_new_process([] {
         int result = 1;
         fiber_t fiber = started_yielder(&result);

@@ -185,7 +185,7 @@ TEST(WaitGroup, EndsTheWaitsWhenTheCountIsZero) {
     EXPECT_EQ(fiber_wg_destroy(&group), 0);
 }
 
-TEST(WaitGroup, OneOfManyThreadsIsToldThatItWasTheLast) {
+TEST(WaitGroup, OneOfManyThreadsLearnsThatItWasTheLast) {
     const int rounds = often(200, 5);
     for (int round = 0; round < rounds; round++) {
         fiber_wg_t group = FIBER_WG_INITIALIZER(4);

@@ -28,7 +28,7 @@ int64_t next_in_time(int64_t &tick, int64_t period = PERIOD) {
     return missed;
 }
 
-TEST(Every, TRAP_DoesNotDriftWhateverTheWorkTakes) {
+TEST(Every, TRAP_DoesNotDriftHoweverLongTheWorkTakes) {
     run([] {
         const int64_t begin = fiber_now();
         int64_t tick = begin, missed = 0;
@@ -41,7 +41,7 @@ TEST(Every, TRAP_DoesNotDriftWhateverTheWorkTakes) {
     });
 }
 
-TEST(Every, TRAP_WhoIsLateIsToldHowManyTicksAreOverAndGetsNoBurst) {
+TEST(Every, TRAP_ALateCallReturnsTheMissedTicksAndNoBurstFollows) {
     run([] {
         int64_t tick = fiber_now();
         for (int i = 0; i < 3; i++) {
@@ -72,7 +72,7 @@ TEST(Every, ATickThatIsJustDueIsNotMissed) {
     });
 }
 
-TEST(Every, BeginsAtTheFirstCallOrWhereOneLikes) {
+TEST(Every, BeginsAtTheFirstCallOrAtAGivenTime) {
     run([] {
         const int64_t begin = fiber_now();
         int64_t tick = 0;
@@ -145,7 +145,7 @@ TEST(Every, NoWakeupEndsIt) {
     EXPECT_GE(missed, 0);
 }
 
-TEST(Every, WhoIsAlwaysLateGivesOthersTheirTurns) {
+TEST(Every, AFiberThatIsAlwaysLateGivesOthersTheirTurns) {
     constexpr int ROUNDS = 20;
     int turns = 0;
     bool stop = false;

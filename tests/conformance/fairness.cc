@@ -123,7 +123,7 @@ TEST(Fairness, TRAP_ALoneReschedulingMainFlowStillPolls) {
     }
 }
 
-TEST(Fairness, PermitLoopsStarveNobody) {
+TEST(Fairness, PermitLoopsStarveNoFiber) {
     bool fired = false;
     auto sleeping = [&] {
         EXPECT_EQ(fiber_sleep(FIBER_MSEC(5)), 0);
@@ -191,7 +191,7 @@ TEST(Fairness, TRAP_ALoopOfStartsStillPolls) {
     EXPECT_TRUE(fired);
 }
 
-TEST(Fairness, APipeTransferLoopGoesOnBesideABusyPairAndATimer) {
+TEST(Fairness, APipeTransferLoopGoesOnNextToABusyPairAndATimer) {
     NEEDS_IO();
     const size_t TOTAL = often(1 << 20, 1 << 14);
     Pipe pipe;

@@ -183,7 +183,7 @@ TEST_P(ForkFrom, IsDoneManyTimes) {
     });
 }
 
-TEST_P(ForkFrom, IsRefusedToFibersIfTheyAreToBe) {
+TEST_P(ForkFrom, IsRefusedToFibersByPolicy) {
     GetParam().run([] {
         use_fibers();
         EXPECT_EQ(fiber_set_fork_policy(2), -EINVAL);
@@ -212,7 +212,7 @@ TEST_P(ForkFrom, IsRefusedToFibersIfTheyAreToBe) {
 }
 
 // For each kind of fiber, with and without other threads.
-TEST_P(ForkFrom, LeavesTheCallerWhatItHasLocked) {
+TEST_P(ForkFrom, LeavesTheCallerItsLocks) {
     GetParam().run([] {
         fiber_mutex_t mutex{}, free{};
         fiber_rwlock_t rwlock{};
@@ -251,7 +251,7 @@ TEST_P(ForkFrom, LeavesTheCallerWhatItHasLocked) {
 
 // ---- The state of the child -----------------------------------------------------------------------------------------
 
-TEST(Fork, KeepsTheFiberWhatItIs) {
+TEST(Fork, KeepsTheStateOfTheFiber) {
     fiber_key_t key{};
     EXPECT_EQ(fiber_key_create(&key, nullptr), 0);
     const fiber_t main = self();
@@ -412,12 +412,12 @@ void fork_among_waiters() {
 }
 
 // Run by itself, in a process that has never had a second thread: then the locks of lists are not taken.
-TEST(Fork, FindsNobodyWaiting) {
+TEST(Fork, FindsNoWaiters) {
     NEEDS_IO();
     fork_among_waiters();
 }
 
-TEST(Fork, FindsNobodyWaitingWhereAThreadHasLived) {
+TEST(Fork, FindsNoWaitersWhereAThreadHasLived) {
     NEEDS_IO();
     NEEDS_THREADS();
     Thread([] {}).join();
@@ -732,7 +732,7 @@ TEST(Fork, LeavesLocksOfOtherThreadsToTheNext) {
 }
 
 // In a simulation too, where all cords share one thread.
-TEST(Fork, LosesWhoWaitsAndHoldsOnAnotherCord) {
+TEST(Fork, LosesWaitersAndHoldersOfOtherCords) {
     struct Shared {
         fiber_mutex_t held{};
         fiber_sem_t ready{}, sem{};
@@ -775,7 +775,7 @@ TEST(Fork, LosesWhoWaitsAndHoldsOnAnotherCord) {
 }
 
 // The child's new fibers get the records of the lost fibers, but not their locks.
-TEST(Fork, MakesNobodyTheHolderOfWhatTheLostHaveLocked) {
+TEST(Fork, MakesNoFiberTheHolderOfLocksOfLostFibers) {
     NEEDS_THREADS();
     constexpr int many = 100;
     struct Locks {
@@ -883,7 +883,7 @@ TEST(Fork, LeavesEachLockToOneOfTheChildsThreads) {
 }
 
 // Others are in the midst of everything when it happens.
-TEST(Fork, InTheMidstOfThreadsThatAreBusyDoesNoHarm) {
+TEST(Fork, AmongBusyThreadsDoesNoHarm) {
     NEEDS_IO();
     NEEDS_THREADS();
     NEEDS_AN_ALLOCATOR_THAT_KNOWS_FORKS();
@@ -1144,7 +1144,7 @@ TEST(Fork, LosesHostedFibers) {
 }
 
 // On a stack that is not its own.
-TEST(Fork, InATurnOfAHostedFiberIsOfNoUse) {
+TEST(Fork, InATurnOfAHostedFiberLeavesTheChildNoFibers) {
     pid_t child = -1;
     const auto step = [](void *user, int64_t) {
         std::fflush(stdout);
@@ -1163,7 +1163,7 @@ TEST(Fork, InATurnOfAHostedFiberIsOfNoUse) {
 }
 
 // During an after_switch hook the calling fiber is the next one, while the stack is still that of the previous one.
-TEST(Fork, InAHookIsOfNoUse) {
+TEST(Fork, InAHookLeavesTheChildNoFibers) {
     static pid_t child;
     child = -1;
     fiber_hooks_t hooks{};

@@ -71,7 +71,7 @@ void expect_freed(const Argument &argument) {
 
 } // namespace
 
-TEST(FreeArg, IsNotCalledForWhoHasRun) {
+TEST(FreeArg, IsNotCalledForAFiberThatHasRun) {
     Argument argument;
     Attr attr;
     fiber_t fiber = make(argument, attr);
@@ -88,7 +88,7 @@ TEST(FreeArg, IsNotCalledForWhoHasRun) {
     EXPECT_EQ(fiber_new(&fiber, attr, nullptr, &argument), -EINVAL);
 }
 
-TEST(FreeArg, IsNotCalledForWhoWasCancelledAfterItsBeginning) {
+TEST(FreeArg, IsNotCalledForAFiberCancelledAfterItHasBegun) {
     Attr attr;
     int freed = 0;
     struct Body {
@@ -105,7 +105,7 @@ TEST(FreeArg, IsNotCalledForWhoWasCancelledAfterItsBeginning) {
     EXPECT_EQ(freed, 0);
 }
 
-TEST(FreeArg, IsCalledForWhoIsCancelledBefore) {
+TEST(FreeArg, IsCalledForAFiberCancelledBeforeItBegins) {
     Attr attr;
     Argument created, scheduled, detached;
     fiber_t fiber = make(created, attr);
@@ -128,7 +128,7 @@ TEST(FreeArg, IsCalledForWhoIsCancelledBefore) {
 }
 
 // An ending fiber looks for the next fiber to run, and finds those: no fiber is the current one then.
-TEST(FreeArg, IsCalledAlsoBetweenTheEndOfAFiberAndTheNextTurn) {
+TEST(FreeArg, IsCalledBetweenTheEndOfAFiberAndTheNextTurnToo) {
     Attr attr;
     std::vector<std::unique_ptr<Argument>> arguments;
     auto ending = [&] {
@@ -273,7 +273,7 @@ TEST(FreeArg, IsCalledOnAnotherCord) {
 }
 
 // So a joiner may free the object that the argument refers to.
-TEST(FreeArg, HasReturnedBeforeTheEndIsTold) {
+TEST(FreeArg, HasReturnedBeforeTheEndIsReported) {
     struct Looker {
         fiber_t fiber{};
         bool detaches = false;
@@ -374,7 +374,7 @@ TEST(FreeArg, OfATaskHasReturnedBeforeItsScopeGoesOn) {
 }
 
 // Each accepted task runs, or its argument is freed: never both, never neither.
-TEST(FreeArg, OrARunComesToWhatIsSentToACordThatEnds) {
+TEST(FreeArg, OrTheFunctionRunsForEachTaskSentToACordThatEnds) {
     const int rounds = often(30, 3);
     for (int round = 0; round < rounds; round++) {
         std::vector<std::unique_ptr<Argument>> sent;
@@ -400,7 +400,7 @@ TEST(FreeArg, OrARunComesToWhatIsSentToACordThatEnds) {
 }
 
 // Its scope learns of the end only afterwards, whatever the end is.
-TEST(FreeArg, OrARunComesToChildrenOnACordThatEndsBeforeTheirScopeGoesOn) {
+TEST(FreeArg, OrTheFunctionRunsBeforeTheScopeOfAChildOnAnEndingCordGoesOn) {
     const int rounds = often(30, 3);
     for (int round = 0; round < rounds; round++) {
         std::vector<std::unique_ptr<Argument>> spawned;

@@ -72,7 +72,7 @@ struct Told {
 
 void tag(fiber_t fiber, char letter) { EXPECT_EQ(fiber_tag_set(fiber, {pointer(letter), 1}), 0); }
 
-TEST(Hooks, AreToldOfTheLifeOfAFiber) {
+TEST(Hooks, AreCalledThroughTheLifeOfAFiber) {
     Told told;
     told.set();
     errno = ERANGE;
@@ -94,7 +94,7 @@ TEST(Hooks, AreToldOfTheLifeOfAFiber) {
     EXPECT_EQ(told.refusals, 9);
 }
 
-TEST(Hooks, AreNotToldOfFibersWithoutATag) {
+TEST(Hooks, AreNotCalledForFibersWithoutATag) {
     Told told;
     told.set();
     auto body = [] { EXPECT_EQ(fiber_reschedule(), 0); };
@@ -103,7 +103,7 @@ TEST(Hooks, AreNotToldOfFibersWithoutATag) {
     EXPECT_EQ(told.refusals, 0);
 }
 
-TEST(Hooks, BetweenTwoFibersAndWhoIsTheCallingOne) {
+TEST(Hooks, CallingFiberInASwitchBetweenTwoFibers) {
     Told told;
     auto body = [] {
         EXPECT_EQ(fiber_yield(), 0);
@@ -127,7 +127,7 @@ TEST(Hooks, BetweenTwoFibersAndWhoIsTheCallingOne) {
     EXPECT_EQ(told.log, "b-x a-x ex dx b-y a-y ey dy ");
 }
 
-TEST(Hooks, DestroyIsToldOnceHoweverItEnds) {
+TEST(Hooks, DestroyIsCalledOnceHoweverAFiberEnds) {
     Told told;
     told.set();
     auto body = [] {};
@@ -152,7 +152,7 @@ TEST(Hooks, DestroyIsToldOnceHoweverItEnds) {
     EXPECT_EQ(told.log, "dc b-t a-t st et dt dn ");
 }
 
-TEST(Hooks, WhatIsDestroyedCannotBeDetachedOrJoined) {
+TEST(Hooks, ADestroyedFiberCannotBeDetachedOrJoined) {
     int told = 0;
     fiber_hooks_t hooks{};
     hooks.data = &told;
@@ -182,7 +182,7 @@ TEST(Hooks, WhatIsDestroyedCannotBeDetachedOrJoined) {
     EXPECT_EQ(fiber_hooks_set(nullptr, 0), 0);
 }
 
-TEST(Hooks, AThreadThatExitsTellsOfWhatItHad) {
+TEST(Hooks, AThreadThatExitsCallsTheHooksOfItsFibers) {
     std::string log;
     auto in_it = [&] {
         fiber_hooks_t hooks{};
@@ -208,7 +208,7 @@ TEST(Hooks, AThreadThatExitsTellsOfWhatItHad) {
 }
 
 // Its main flow is still there, and no fiber is made any more.
-TEST(Hooks, WhatAnExitingThreadsDestroyHookMayCall) {
+TEST(Hooks, AnExitingThreadsDestroyHookMayCallSomeFunctions) {
     int told = 0, refused = 0;
     auto in_it = [&] {
         static int *refusals;
@@ -245,7 +245,7 @@ TEST(Hooks, WhatAnExitingThreadsDestroyHookMayCall) {
 }
 
 // The fiber neither runs, nor ends a second time, nor frees its argument.
-TEST(Hooks, WhatAnExitingThreadsDestroyHookDoesToTheFiberIsDoneToADeadOne) {
+TEST(Hooks, AnExitingThreadsDestroyHookSeesADeadFiber) {
     static int told, freed;
     told = freed = 0;
     auto in_it = [] {
@@ -345,7 +345,7 @@ TEST(Hooks, MayWakeAFiberBeforeItsFirstRun) {
     }
 }
 
-TEST(Hooks, PollsAreToldIfTheyBlock) {
+TEST(Hooks, PollHooksLearnWhetherThePollBlocks) {
     Told told;
     told.polls = true;
     told.set();
@@ -372,7 +372,7 @@ TEST(Hooks, PollsAreToldIfTheyBlock) {
     told.log.clear(); // how often the thread has slept is no trace of what happened
 }
 
-TEST(Hooks, WhatAPollHookMakesRunnableRuns) {
+TEST(Hooks, AFiberThatAPollHookMakesRunnableRuns) {
     fiber_t waiting{};
     fiber_hooks_t hooks{};
     hooks.data = &waiting;

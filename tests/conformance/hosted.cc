@@ -311,7 +311,7 @@ TEST(Hosted, AStepThatGoesOnDoesNotWaitForTheLockAgain) {
     thread.join();
 }
 
-TEST(Hosted, AStepThatWaitsForNothingIsTold) {
+TEST(Hosted, AStepThatWaitsForNothingIsAnError) {
     Hosted hosted([](Hosted &me, int64_t result) {
         EXPECT_EQ(result, me.turns == 1 ? 0 : -EINVAL);
         return me.turns < 3 ? FIBER_STEP_WAIT : FIBER_STEP_END;
@@ -321,7 +321,7 @@ TEST(Hosted, AStepThatWaitsForNothingIsTold) {
     EXPECT_EQ(hosted.turns, 3);
 }
 
-TEST(Hosted, AnOperationThatThereIsNotIsRefused) {
+TEST(Hosted, AnUnknownOperationIsRefused) {
     for (const uint32_t code : {6u, 7u, 26u, UINT32_MAX, uint32_t(FIBER_OP_END)}) { // the last one: not in a step
         EXPECT_EQ(run_op(code, [](fiber_op_t &) {}), -EINVAL);
     }
@@ -716,7 +716,7 @@ TEST(HostedIo, FilesAreReadInTheirOrder) {
     ::close(fd);
 }
 
-TEST(HostedIo, ClosingEndsWhatIsUnderWay) {
+TEST(HostedIo, ClosingEndsOperationsUnderWay) {
     NEEDS_IO();
     Pipe pipe;
     char byte;
@@ -914,7 +914,7 @@ void each_had_happened(bool nonblock, int turns, std::function<void(fiber_t)> en
 
 // A send that poll(2) would not end on a shutdown is tried again after a while. If an interrupt or a cancel comes when
 // that time is over but before the fiber's turn, the fiber gets the interrupt or cancel.
-TEST(HostedCancel, OfASendThatIsTriedAgainIsTold) {
+TEST(HostedCancel, OfASendThatIsTriedAgainIsReported) {
     for (const bool cancels : {false, true}) {
         Stream pair = make_stream(Kind::unix_stream);
         const std::string bytes(10000, 'b');
@@ -939,7 +939,7 @@ TEST(HostedCancel, OfASendThatIsTriedAgainIsTold) {
     }
 }
 
-TEST(HostedCancel, OfASendTellsOfAShutdownThatCameBeforeIt) {
+TEST(HostedCancel, OfASendReportsAShutdownThatCameBeforeIt) {
     NOT_ON_SIM("its time passes too quickly");
     for (int looks = 0; looks < 8; looks++) {
         Stream pair = make_stream(Kind::unix_stream);
@@ -961,7 +961,7 @@ TEST(HostedCancel, OfASendTellsOfAShutdownThatCameBeforeIt) {
     }
 }
 
-TEST(HostedCancel, WhatHadHappenedBeforeItCounts) {
+TEST(HostedCancel, ACompletionBeforeItCounts) {
     for (bool nonblock : {false, true}) {
         each_had_happened(nonblock, until_it_waits, [](fiber_t fiber) { EXPECT_EQ(fiber_cancel(fiber, nullptr), 0); });
         each_had_happened(nonblock, until_it_waits,
@@ -970,7 +970,7 @@ TEST(HostedCancel, WhatHadHappenedBeforeItCounts) {
 }
 
 // Also while the fiber is about to wait: a try was refused, and other fibers run before the wait begins.
-TEST(HostedCancel, WhatHadHappenedBeforeItCountsAtEveryMoment) {
+TEST(HostedCancel, ACompletionBeforeItCountsAtEveryMoment) {
     for (int turns = 0; turns < often(100, 10); turns++) {
         SCOPED_TRACE(turns);
         each_had_happened(turns % 2, turns, [](fiber_t fiber) { EXPECT_EQ(fiber_cancel(fiber, nullptr), 0); });
@@ -1012,7 +1012,7 @@ TEST(HostedCancel, AScopesDeadlineEndsEveryWait) {
     }
 }
 
-TEST(HostedCancel, WhatIsPendingRefusesEveryOperation) {
+TEST(HostedCancel, APendingCancelRefusesEveryOperation) {
     for (const uint32_t code : waiting_codes) {
         SCOPED_TRACE(code);
         Waiting all;
@@ -1037,7 +1037,7 @@ TEST(HostedCancel, WhatIsPendingRefusesEveryOperation) {
     }
 }
 
-TEST(HostedCancel, BeforeTheFirstTurnItStillHasThat) {
+TEST(HostedCancel, BeforeTheFirstTurnTheStepStillRunsOnce) {
     for (bool woken : {false, true}) {
         int64_t result = 1;
         Hosted hosted([&](Hosted &, int64_t got) {
@@ -1052,7 +1052,7 @@ TEST(HostedCancel, BeforeTheFirstTurnItStillHasThat) {
     }
 }
 
-TEST(HostedCancel, TurnsByReturnValueTellOfIt) {
+TEST(HostedCancel, TurnsByReturnValueReportIt) {
     for (const int how : {FIBER_STEP_AGAIN, FIBER_STEP_YIELD}) {
         std::vector<int64_t> results;
         Hosted hosted([&](Hosted &me, int64_t result) {
@@ -1151,7 +1151,7 @@ TEST(Exchange, WaitsSleepsAndTimesOut) {
     EXPECT_EQ(join(sleeper.fiber), pointer(4));
 }
 
-TEST(Exchange, MisuseComesBack) {
+TEST(Exchange, MisuseIsReturned) {
     Handed one, two;
     fiber_completion_t out[4];
     fiber_op_t *op = one.next(FIBER_OP_SLEEP);
@@ -1252,7 +1252,7 @@ TEST(Exchange, OneFiberAtATimeAndItMayBeCancelled) {
 }
 
 // After an error the results in the records say whether the operations were started.
-TEST(Exchange, AnErrorTellsWhatWasStarted) {
+TEST(Exchange, AnErrorReturnsTheNumberOfStartedOperations) {
     fiber_completion_t out[1];
     Handed handed;
     EXPECT_EQ(fiber_wakeup(handed.fiber), 0);
@@ -1279,7 +1279,7 @@ TEST(Exchange, AnErrorTellsWhatWasStarted) {
 
 // Interrupted at the moment at which a hosted fiber has a turn: either this call reports the turn and the next call the
 // interrupt, or the other way round.
-TEST(Exchange, AnEndAndATurnInOneMomentAreBothTold) {
+TEST(Exchange, AnEndAndATurnAtTheSameTimeAreBothReported) {
     for (const bool turn_first : {true, false}) {
         SCOPED_TRACE(turn_first);
         Handed handed;
@@ -1311,7 +1311,7 @@ TEST(Exchange, AnEndAndATurnInOneMomentAreBothTold) {
 // Starting the operations calls a function that cancels or interrupts the host: the host must not wait for ever then.
 fiber_t to_be_interrupted;
 
-TEST(Exchange, WhatItStartsMayInterruptIt) {
+TEST(Exchange, AnOperationThatItStartsMayInterruptIt) {
     fiber_key_t key;
     auto destroy = [](void *) { EXPECT_EQ(fiber_interrupt(to_be_interrupted, nullptr), 0); };
     ASSERT_EQ(fiber_key_create(&key, destroy), 0);
@@ -1332,7 +1332,7 @@ TEST(Exchange, WhatItStartsMayInterruptIt) {
 }
 
 // A woken fiber is still in the call until it has gone on and taken the completion.
-TEST(Exchange, WhatSomebodyWasWokenForIsNotAnothers) {
+TEST(Exchange, ACompletionGoesToTheFiberThatWasWokenForIt) {
     fiber_completion_t out[1], taken[1];
     Handed handed;
     int first = -1, second = -1;
@@ -1446,7 +1446,7 @@ TEST(Exchange, EnterMakesItTheCallingFiber) {
 
 // A hosted fiber that the host entered and did not leave is left by the end of the host: a fiber, a task, a cord's
 // function, a thread.
-TEST(Exchange, WhoEndsLeavesWhatItHasEntered) {
+TEST(Exchange, AHostThatEndsLeavesTheFiberThatItEntered) {
     Handed handed;
     fiber_completion_t out[1];
     EXPECT_EQ(fiber_wakeup(handed.fiber), 0);
@@ -1537,7 +1537,7 @@ TEST(Exchange, NoOperationIsStartedInASection) {
     join(handed.fiber);
 }
 
-TEST(Exchange, MoreThanThereIsRoomForComesNext) {
+TEST(Exchange, CompletionsWithoutRoomComeInTheNextCall) {
     constexpr int many = 7;
     Handed handed[many];
     fiber_completion_t out[many];
@@ -1583,7 +1583,7 @@ TEST(Exchange, MoreThanThereIsRoomForComesNext) {
     }
 }
 
-TEST(Exchange, ItsHostMayCloseWhatAnOperationUses) {
+TEST(Exchange, ItsHostMayCloseADescriptorInUse) {
     NEEDS_IO();
     Pipe pipe;
     char byte;

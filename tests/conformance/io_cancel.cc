@@ -56,7 +56,7 @@ TEST_P(CancelTest, ACancelReachesAnOperationThatIsNotYetSubmitted) {
 }
 
 // libev ends the process if a descriptor is closed before libev removes it from the kernel's set.
-TEST(ClosedAfterTest, ACancelledWaitOfWhichTheKernelWasNotTold) {
+TEST(ClosedAfterTest, ACancelledWaitThatTheKernelNeverReceived) {
     Pipe pipe;
     char byte = 0;
     auto body = [&] { EXPECT_EQ(fiber_read(pipe.read_end, &byte, 1), -ECANCELED); };
@@ -321,23 +321,23 @@ void had_happened_before(WaitingCall &call, int reason, End end) {
     EXPECT_EQ(after, reason);
 }
 
-TEST_P(CancelTest, WhatHadHappenedBeforeACancelCounts) {
+TEST_P(CancelTest, ACompletionBeforeACancelCounts) {
     had_happened_before(call, -ECANCELED,
                         [](fiber_t fiber, fiber_scope_t) { EXPECT_EQ(fiber_cancel(fiber, nullptr), 0); });
 }
 
-TEST_P(CancelTest, WhatHadHappenedBeforeAnInterruptCounts) {
+TEST_P(CancelTest, ACompletionBeforeAnInterruptCounts) {
     had_happened_before(call, -EINTR,
                         [](fiber_t fiber, fiber_scope_t) { EXPECT_EQ(fiber_interrupt(fiber, nullptr), 0); });
 }
 
-TEST_P(CancelTest, WhatHadHappenedBeforeItsScopeWasCancelledCounts) {
+TEST_P(CancelTest, ACompletionBeforeItsScopeWasCancelledCounts) {
     had_happened_before(call, -ECANCELED,
                         [](fiber_t, fiber_scope_t scope) { EXPECT_EQ(fiber_scope_cancel(scope, nullptr), 0); });
 }
 
 // Also while the fiber is about to wait: a try was refused, and other fibers run before the wait begins.
-TEST_P(CancelTest, WhatHadHappenedBeforeACancelCountsAtEveryMoment) {
+TEST_P(CancelTest, ACompletionBeforeACancelCountsAtEveryMoment) {
     for (int turns = 0; turns < often(100, 10); turns++) {
         SCOPED_TRACE(turns);
         WaitingCall waiting(std::get<0>(GetParam()), std::get<1>(GetParam()));
@@ -364,7 +364,7 @@ TEST_P(CancelTest, WhatHadHappenedBeforeACancelCountsAtEveryMoment) {
     }
 }
 
-TEST_P(CancelTest, WhatHadHappenedBeforeACancelFromAnotherThreadCounts) {
+TEST_P(CancelTest, ACompletionBeforeACancelFromAnotherThreadCounts) {
     NEEDS_THREADS();
     had_happened_before(call, -ECANCELED, [](fiber_t fiber, fiber_scope_t) {
         std::thread other([&] { EXPECT_EQ(fiber_cancel(fiber, nullptr), 0); });
@@ -372,12 +372,12 @@ TEST_P(CancelTest, WhatHadHappenedBeforeACancelFromAnotherThreadCounts) {
     });
 }
 
-TEST_P(CancelTest, WhatHadHappenedBeforeItsDescriptorWasClosedCounts) {
+TEST_P(CancelTest, ACompletionBeforeItsDescriptorWasClosedCounts) {
     had_happened_before(call, 0,
                         [&](fiber_t, fiber_scope_t) { EXPECT_EQ(fiber_close(call.descriptor().release()), 0); });
 }
 
-TEST_P(CancelTest, WhatHadHappenedBeforeADeadlineCounts) {
+TEST_P(CancelTest, ACompletionBeforeADeadlineCounts) {
     for (int64_t limit_ns = FIBER_MSEC(5);; limit_ns *= 2) {
         WaitingCall racing(std::get<0>(GetParam()), std::get<1>(GetParam()));
         int64_t result = 1;
@@ -430,7 +430,7 @@ TEST_P(CancelTest, ACancelOutranksADeadlineThatHasFiredBefore) {
 // Nothing reports the shutdown of a full unix socket, so a send tries again at intervals. A cancel that comes when such
 // an interval is over, whether or not the next try has begun, does not hide the result that the shutdown gives the
 // call.
-TEST(CancelOfASend, TellsOfAShutdownThatCameBeforeIt) {
+TEST(CancelOfASend, ReportsAShutdownThatCameBeforeIt) {
     NOT_ON_SIM("its time passes too quickly");
     for (const bool by_message : {false, true}) {
         for (int looks = 0; looks < 8; looks++) {
@@ -761,7 +761,7 @@ TEST(LossTest, AConnectionIsReturnedOrStaysInTheBacklog) {
     EXPECT_EQ(returned + left, rounds);
 }
 
-TEST(LossTest, ConnectionsArriveAllInSpiteOfDeadlines) {
+TEST(LossTest, AllConnectionsArriveDespiteDeadlines) {
     sockaddr_in address;
     Descriptor listener = tcp_listener(address);
     const int count = often(300, 10);
@@ -793,7 +793,7 @@ TEST(LossTest, ConnectionsArriveAllInSpiteOfDeadlines) {
     EXPECT_EQ(plain_accept(listener), -EAGAIN);
 }
 
-TEST(LossTest, DatagramsArriveAllInSpiteOfDeadlines) {
+TEST(LossTest, AllDatagramsArriveDespiteDeadlines) {
     int ends[2];
     ASSERT_EQ(::socketpair(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0, ends), 0);
     Descriptor in(ends[0]), out(ends[1]);
@@ -820,7 +820,7 @@ TEST(LossTest, DatagramsArriveAllInSpiteOfDeadlines) {
 }
 
 // A cancelled write says nothing about bytes only if none went in.
-TEST(LossTest, ACancelledWriteToldTheTruthAboutItsBytes) {
+TEST(LossTest, ACancelledWriteReturnsTheTrueNumberOfBytes) {
     for (Kind kind : {Kind::pipe, Kind::unix_stream, Kind::tcp}) {
         for (int i = 0; i < often(20, 1); ++i) {
             Stream stream = make_stream(kind, i % 2 != 0);
@@ -845,7 +845,7 @@ TEST(LossTest, ACancelledWriteToldTheTruthAboutItsBytes) {
 }
 
 // Bytes that a call for all bytes had received must not be lost when the call is ended early.
-TEST(LossTest, AWaitForAllThatIsEndedEarlyReturnsWhatCame) {
+TEST(LossTest, AWaitForAllThatIsEndedEarlyReturnsTheBytesReceived) {
     for (Kind kind : {Kind::unix_stream, Kind::tcp}) {
         for (bool nonblock : {false, true}) {
             for (int by : {-ECANCELED, -ETIMEDOUT, -EINTR}) {
@@ -911,7 +911,7 @@ TEST(DeadlineTest, TheOuterShorterDeadlineEndsTheWait) {
 }
 
 // The thread has slept until a late deadline, and was woken by a descriptor; now an earlier deadline ends its sleep.
-TEST(DeadlineTest, AnEarlierOneComesWhileTheThreadSleepsUntilALaterOne) {
+TEST(DeadlineTest, AnEarlierDeadlineComesWhileTheThreadSleepsUntilALaterOne) {
     NOT_ON_SIM("has no descriptors of other kinds");
     const Descriptor alarm(::timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC));
     const itimerspec soon = {{}, {0, FIBER_MSEC(2)}};

@@ -197,7 +197,7 @@ INSTANTIATE_TEST_SUITE_P(Submitted, ReuseTest, testing::Bool(), [](const testing
 // The call itself
 // ---------------------------------------------------------------------------------------------------------------
 
-TEST(CloseCallTest, NobodyWaits) {
+TEST(CloseCallTest, NoFiberWaits) {
     Stream pipe = make_stream(Kind::pipe);
     const int number = pipe.reader.release();
     EXPECT_EQ(fiber_close(number), 0);
@@ -508,7 +508,7 @@ int open_descriptors() {
 }
 
 // The descriptor that an operation has opened, or is just opening, for a fiber that never goes on.
-TEST(CloseFirst, AThreadThatExitsClosesWhatItsFibersHaveNotHeardOf) {
+TEST(CloseFirst, AThreadThatExitsClosesDescriptorsThatItsFibersNeverReceived) {
     NEEDS_THREADS();
     sockaddr_in address = own_address();
     const Descriptor listener = tcp_listener(address);

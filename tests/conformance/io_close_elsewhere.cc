@@ -101,7 +101,7 @@ TEST(CloseElsewhere, TwoCordsCloseEachOthersAtOnce) {
 }
 
 // A fiber that reads again and again finds its descriptor closed between two reads as well as in one.
-TEST(CloseElsewhere, WhoReadsOnAndOnIsStopped) {
+TEST(CloseElsewhere, AFiberThatReadsInALoopIsStopped) {
     Worker worker;
     auto open_backend = [] {
         EXPECT_EQ(fiber_write(-1, "x", 1), -EBADF);
@@ -128,7 +128,7 @@ TEST(CloseElsewhere, WhoReadsOnAndOnIsStopped) {
 
 // A cord removes from its kernel's set a descriptor that was reported in vain, while another cord closes it: this is no
 // mistake, also not for ThreadSanitizer, which sees no order.
-TEST(CloseElsewhere, OfWhatACordWasToldOfInVain) {
+TEST(CloseElsewhere, OfADescriptorThatWasReportedToACordInVain) {
     NEEDS_THREADS();
     Stream idle = make_stream(Kind::pipe), watched = make_stream(Kind::pipe);
     Worker worker;
@@ -158,7 +158,7 @@ TEST(CloseElsewhere, OfWhatACordWasToldOfInVain) {
 }
 
 // Numbers go from cord to cord: the new owner of a number is not taken for the previous one.
-TEST(CloseElsewhere, AReusedNumberIsNobodyElses) {
+TEST(CloseElsewhere, AReusedNumberIsNotConfusedWithTheOldDescriptor) {
     const int rounds = often(2000, 10);
     auto body = [=] {
         for (int round = 0; round < rounds; round++) {
@@ -197,7 +197,7 @@ void expect_refused_during_close(Descriptor descriptor) {
     EXPECT_FALSE(is_open(number));
 }
 
-TEST(CloseElsewhere, TRAP_WhoBeginsDuringACloseIsRefused) {
+TEST(CloseElsewhere, TRAP_AnOperationThatBeginsDuringACloseIsRefused) {
     NEEDS_THREADS();
     settle();
     for (Kind kind : {Kind::pipe, Kind::unix_stream, Kind::tcp, Kind::pty}) {
@@ -210,7 +210,7 @@ TEST(CloseElsewhere, TRAP_WhoBeginsDuringACloseIsRefused) {
     }
 }
 
-TEST(CloseElsewhere, TRAP_WhoBeginsDuringTheCloseOfASocketThatLingersIsRefused) {
+TEST(CloseElsewhere, TRAP_AnOperationThatBeginsDuringTheCloseOfALingeringSocketIsRefused) {
     NEEDS_THREADS();
     Stream stream = make_stream(Kind::tcp);
     const linger patient = {1, 5};

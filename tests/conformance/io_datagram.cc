@@ -111,7 +111,7 @@ protected:
     int flags = 0;
 };
 
-TEST_P(DatagramTest, AMessageWaitedForTellsItsSender) {
+TEST_P(DatagramTest, AMessageWaitedForHasItsSender) {
     Received received;
     bool done = false;
     auto body = [&] {
@@ -144,7 +144,7 @@ TEST_P(DatagramTest, AnAnswerGoesBackToTheSender) {
     join(fiber);
 }
 
-TEST_P(DatagramTest, RecvfromTellsTheSenderAndSendtoAnswersIt) {
+TEST_P(DatagramTest, RecvfromReturnsTheSenderAndSendtoAnswersIt) {
     char text[8] = {};
     sockaddr_storage from = {};
     socklen_t length = sizeof from;
@@ -226,7 +226,7 @@ TEST_P(DatagramTest, ACancelAndADeadlineEndARecvfromAndTakeNothing) {
     EXPECT_EQ(byte, 'y');
 }
 
-TEST_P(DatagramTest, RecvfromTakesWhatOtherCordsSend) {
+TEST_P(DatagramTest, RecvfromReceivesMessagesOfOtherCords) {
     char text[4] = {};
     int64_t sent = 0;
     auto sender = [&] { sent = fiber_sendto(two.socket, "cord", 4, 0, one.generic(), one.length); };
@@ -331,7 +331,7 @@ TEST_P(DatagramTest, AMessageThatIsTooLargeIsRefused) {
     EXPECT_EQ(fiber_send(one.socket, text.data(), text.size(), 0), -EMSGSIZE);
 }
 
-TEST_P(DatagramTest, PollTellsOfAMessage) {
+TEST_P(DatagramTest, PollReportsAMessage) {
     int events = 0;
     auto body = [&] { events = fiber_poll_fd(one.socket, POLLIN); };
     fiber_t fiber = start(body);
@@ -352,7 +352,7 @@ INSTANTIATE_TEST_SUITE_P(Families, DatagramTest,
                                           testing::Bool()),
                          parameter_name);
 
-TEST(UdpTest, APortThatNobodyHasRefuses) {
+TEST(UdpTest, AnUnboundPortRefuses) {
     NOT_ON_SIM("has no peers outside the process");
     Endpoint end = make_endpoint(Family::udp4, false), gone = make_endpoint(Family::udp4, false);
     ASSERT_EQ(fiber_connect(end.socket, gone.generic(), gone.length), 0);
@@ -430,7 +430,7 @@ TEST(UnixDatagramTest, TRAP_AMessageThatWaitedForRoomArrivesWhole) {
 }
 
 // Readiness concerns the sender's own socket, which is not the one without room: to believe it would be a busy loop.
-TEST(UnixDatagramTest, TRAP_ASenderToAFullReceiverItIsNotConnectedToDoesNotSpin) {
+TEST(UnixDatagramTest, TRAP_AnUnconnectedSenderToAFullReceiverDoesNotSpin) {
     for (bool nonblock : {false, true}) {
         Endpoint in = make_endpoint(Family::unix_datagram, false), out = make_endpoint(Family::unix_datagram, nonblock);
         int queued = 0;
@@ -482,7 +482,7 @@ TEST_P(DatagramTest, TheQueueOfErrorsIsNotWaitedFor) {
     }
 }
 
-TEST(UnixDatagramTest, ASendToNobodyIsAnErrorWithoutSignal) {
+TEST(UnixDatagramTest, ASendWithoutAReceiverIsAnErrorWithoutASignal) {
     NOT_ON_SIM("has no peers outside the process");
     struct sigaction before = {};
     ASSERT_EQ(::sigaction(SIGPIPE, nullptr, &before), 0);

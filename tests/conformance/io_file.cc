@@ -75,7 +75,7 @@ protected:
     Descriptor file;
 };
 
-TEST_F(FileTest, WhatWasWrittenIsRead) {
+TEST_F(FileTest, WrittenBytesAreReadBack) {
     const std::string text = pattern(often(300000, 10000));
     EXPECT_EQ(fiber_pwrite(file, text.data(), text.size(), 0), static_cast<int64_t>(text.size()));
     std::string back(text.size(), '\0');
@@ -85,7 +85,7 @@ TEST_F(FileTest, WhatWasWrittenIsRead) {
 }
 
 // It is always ready for reading and writing, and its readiness never changes.
-TEST_F(FileTest, APollForWhatAFileNeverTellsWaits) {
+TEST_F(FileTest, APollForAnEventThatAFileNeverHasWaits) {
     NOT_ON_SIM("polls for no such thing");
     EXPECT_EQ(fiber_poll_fd(file, POLLPRI | POLLIN), POLLIN);
     FIBER_WITH_TIMEOUT(FIBER_MSEC(5), nullptr) { EXPECT_EQ(fiber_poll_fd(file, POLLPRI), -ETIMEDOUT); }
@@ -495,7 +495,7 @@ TEST_F(FileTest, SyncReturnsZero) {
     EXPECT_EQ(fiber_fdatasync(pipe.read_end), -EINVAL);
 }
 
-TEST_F(FileTest, StatxTellsWhatStatTells) {
+TEST_F(FileTest, StatxAgreesWithStat) {
     EXPECT_EQ(fiber_write(file, "12345", 5), 5);
     struct stat plain = {};
     ASSERT_EQ(::stat(path.c_str(), &plain), 0);
@@ -594,7 +594,7 @@ TEST_F(FileTest, TheWrongDirectionAndTheWrongKind) {
     EXPECT_EQ(fiber_connect(file, reinterpret_cast<sockaddr *>(&address), sizeof address), -ENOTSOCK);
 }
 
-TEST_F(FileTest, OpenWithNonblockIsAlike) {
+TEST_F(FileTest, OpenWithNonblockBehavesTheSame) {
     Descriptor other(fiber_open(path.c_str(), O_RDWR | O_NONBLOCK | O_CLOEXEC, 0));
     ASSERT_GE(other, 0);
     const std::string text = pattern(100000);
@@ -741,7 +741,7 @@ TEST_F(FileTest, OpeningsOfFifosThatEndLeaveNoDescriptors) {
     EXPECT_EQ(entry_count("/proc/self/fd"), before);
 }
 
-TEST_F(FileTest, ADeadlineEndsTheOpeningOfAFifoThatIsToBeExclusive) {
+TEST_F(FileTest, ADeadlineEndsTheExclusiveOpeningOfAFifo) {
     NOT_ON_SIM("has no FIFOs");
     const std::string fifo = folder.path("fifo");
     ASSERT_EQ(::mkfifo(fifo.c_str(), 0600), 0);
@@ -832,7 +832,7 @@ TEST_F(FileTest, TRAP_AnOpenOfAFifoIsCancelledThatMayBeOpenedOneWayOnly) {
 }
 
 // An opener that waits for the same side of the FIFO is not released by another opener's end.
-TEST_F(FileTest, AnOpenOfAFifoThatEndsEarlyDisturbsNobodyElse) {
+TEST_F(FileTest, AnOpenOfAFifoThatEndsEarlyDisturbsNoOther) {
     NOT_ON_SIM("has no FIFOs");
     for (int flags : both_sides) {
         FifoOpener stays{folder.path("fifo" + std::to_string(flags)), flags};
@@ -876,7 +876,7 @@ TEST_F(FileTest, AnOpenOfAFifoSeesAWriterThatDoesNotStay) {
 }
 
 // The opened file has the flags that were asked for, and the path is looked up once.
-TEST_F(FileTest, AnOpenOfAFifoIsOfTheFileThatHadTheName) {
+TEST_F(FileTest, AnOpenOfAFifoOpensTheFileThatHadTheName) {
     NOT_ON_SIM("has no FIFOs");
     for (int flags : both_sides) {
         const std::string path = folder.path("fifo" + std::to_string(flags)), elsewhere = folder.path("elsewhere");

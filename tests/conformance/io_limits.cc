@@ -600,7 +600,7 @@ TEST(DescriptorTest, HighNumbers) {
     EXPECT_EQ(fiber_close(reader.release()), 0);
 }
 
-TEST(DescriptorTest, WithoutAFreeNumberThereIsNoBackendForNow) {
+TEST(DescriptorTest, WithoutAFreeDescriptorTheBackendIsUnavailableForNow) {
     NOT_ON_SIM("needs no descriptors");
     rlimit before = {};
     ASSERT_EQ(::getrlimit(RLIMIT_NOFILE, &before), 0);

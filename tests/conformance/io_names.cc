@@ -109,7 +109,7 @@ TEST_F(NameTest, RenamesReplaceUnlessTheyAreNotTo) {
             GTEST_SKIP() << "there is no openat2 here";                             \
     } while (0)
 
-TEST_F(NameTest, Openat2OpensAsItIsTold) {
+TEST_F(NameTest, Openat2FollowsItsFlags) {
     NEEDS_OPENAT2();
     make(folder.path("f"), "text");
     ASSERT_EQ(::symlink("f", folder.path("link").c_str()), 0);
@@ -315,7 +315,7 @@ TEST_F(NameTest, NamesThatGoWhileTheyAreRead) {
     for (int i = 0; i < often(500, 12); i++) ::unlinkat(directory, std::to_string(i).c_str(), 0);
 }
 
-TEST_F(NameTest, WhatIsNoDirectoryAndADirectoryThatIsGone) {
+TEST_F(NameTest, ANonDirectoryAndADirectoryThatIsGone) {
     const std::string path = folder.path("f"), gone = folder.path("gone");
     make(path);
     alignas(8) char buffer[512];

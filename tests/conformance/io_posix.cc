@@ -564,7 +564,7 @@ const char *left_out_in_simulation(const Row &row) {
 
 class PosixCalls : public testing::TestWithParam<Row> {};
 
-TEST_P(PosixCalls, DoesWhatItsRowSays) {
+TEST_P(PosixCalls, FollowsItsRow) {
     const Row &row = GetParam();
     if (const char *why = left_out_in_simulation(row)) {
         NOT_ON_SIM(<< why);

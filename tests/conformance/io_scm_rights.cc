@@ -55,7 +55,7 @@ TEST(ScmRights, DescriptorsComeWithTheBytes) {
     }
 }
 
-TEST(ScmRights, AsManyAsGo) {
+TEST(ScmRights, AsManyAsFit) {
     Stream pair = make_stream(Kind::unix_stream);
     std::vector<int> sent(FIBER_FDS_MAX, pair.writer), got(FIBER_FDS_MAX, -1);
     const int lowest = lowest_free();
@@ -72,7 +72,7 @@ TEST(ScmRights, AsManyAsGo) {
     EXPECT_EQ(drain(pair.reader), ""); // nothing was sent
 }
 
-TEST(ScmRights, WhatHasNoRoomIsClosedAndTold) {
+TEST(ScmRights, DescriptorsWithoutRoomAreClosedAndReported) {
     Stream pair = make_stream(Kind::unix_stream);
     Pipe pipe;
     const int lowest = lowest_free();
@@ -163,7 +163,7 @@ TEST(ScmRights, ACancelLosesNoDescriptor) {
     }
 }
 
-TEST(ScmRights, NotThroughWhatIsNoUnixSocket) {
+TEST(ScmRights, NotThroughOtherSockets) {
     Stream tcp = make_stream(Kind::tcp);
     Pipe pipe;
     int fd = pipe.read_end, got = -1;

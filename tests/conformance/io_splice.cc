@@ -82,7 +82,7 @@ TEST(Splice, BetweenAFileAndAPipe) {
     EXPECT_EQ(fiber_splice(pipe.read_end, nullptr, file, nullptr, 0, 0), 0);
 }
 
-TEST(Splice, WhatCannotBeSpliced) {
+TEST(Splice, DescriptorsThatCannotBeSpliced) {
     Descriptor one = file_of("one"), two = file_of("two");
     Pipe pipe;
     int64_t offset = 0;
@@ -323,7 +323,7 @@ TEST(Copy, FileToFile) {
 }
 
 // A descriptor that can be neither spliced nor copied in the kernel.
-TEST(Copy, TheOrdinaryWayWhereThereIsNoOther) {
+TEST(Copy, FallsBackToReadAndWrite) {
     Descriptor from = file_of("text"), to = file_of("and ");
     EXPECT_EQ(fcntl(to, F_SETFL, O_APPEND), 0);
     EXPECT_EQ(fiber_copy(from, to, FIBER_COPY_ALL, nullptr, nullptr), 4);
@@ -563,7 +563,7 @@ TEST(Copy, AConnectionThatIsNearlyFullDoesNotBlockTheThread) {
 
 // Bytes without room are lost, and counted: also into a pipe that is nearly full, into which a splice would put only
 // the beginning of a message.
-TEST(Copy, MessagesAreWholeOrToldOf) {
+TEST(Copy, MessagesAreWholeOrReportedAsCut) {
     const int room = 1 << 19;
     Descriptor file = file_of("");
     Pipe pipe;

@@ -46,7 +46,7 @@ TEST_P(StreamTest, TheMainFlowReadsToo) {
     join(fiber);
 }
 
-TEST_P(StreamTest, AReadReturnsWhatIsThereAndLeavesTheRest) {
+TEST_P(StreamTest, AReadReturnsTheBytesAvailableAndLeavesTheRest) {
     EXPECT_EQ(plain_write(stream.writer, "0123456789"), 10);
     char buffer[100] = {};
     EXPECT_EQ(fiber_read(stream.reader, buffer, 4), 4);
@@ -106,7 +106,7 @@ TEST_P(StreamTest, WriteWaitsForRoom) {
     EXPECT_EQ(last, 'Z');
 }
 
-TEST_P(StreamTest, APartialWriteSaysHowMuchWentIn) {
+TEST_P(StreamTest, APartialWriteReturnsTheNumberOfBytes) {
     static const std::string text = pattern(often(16 << 20, 1 << 20));
     lessen_room(stream.writer);
     int64_t put = 0;
@@ -396,7 +396,7 @@ TEST_P(StreamTest, PollWaitsUntilWritable) {
     EXPECT_EQ(events, POLLOUT);
 }
 
-TEST_P(StreamTest, PollTellsOfAHangUpUnasked) {
+TEST_P(StreamTest, PollReportsAHangUpUnasked) {
     const int fd = kind() == Kind::pty ? stream.writer : stream.reader;
     int events = 0;
     auto body = [&] { events = fiber_poll_fd(fd, POLLPRI); };
@@ -470,7 +470,7 @@ TEST_P(SocketTest, DontWaitReturnsAtOnce) {
     EXPECT_EQ(sent, -EAGAIN);
 }
 
-TEST_P(SocketTest, DontWaitTakesWhatIsThere) {
+TEST_P(SocketTest, DontWaitTakesTheBytesAvailable) {
     EXPECT_EQ(fiber_send(stream.writer, "now", 3, MSG_DONTWAIT), 3);
     char buffer[16];
     EXPECT_EQ(fiber_poll_fd(stream.reader, POLLIN), POLLIN);
@@ -752,7 +752,7 @@ protected:
     int flags = 0;
 };
 
-TEST_P(ListenerTest, AcceptWaitsAndTellsTheAddress) {
+TEST_P(ListenerTest, AcceptWaitsAndReturnsTheAddress) {
     sockaddr_in peer = {};
     socklen_t length = sizeof peer;
     int accepted = -1;
@@ -781,7 +781,7 @@ TEST_P(ListenerTest, AcceptWaitsAndTellsTheAddress) {
     EXPECT_EQ(fiber_recv(served, buffer, sizeof buffer, 0), 2);
 }
 
-TEST_P(ListenerTest, AnAddressThatDoesNotFitIsCutAndItsLengthTold) {
+TEST_P(ListenerTest, AnAddressThatDoesNotFitIsCutAndItsLengthReturned) {
     Descriptor client = tcp_client(address);
     char small[4] = {0, 0, 77, 77};
     socklen_t length = 2;
@@ -826,7 +826,7 @@ TEST_P(ListenerTest, TwoFibersAcceptOnOneListener) {
 }
 
 // TRAP: multishot accept takes connections, behind the program's back, that no call asked for.
-TEST_P(ListenerTest, NoConnectionIsAcceptedThatNobodyAskedFor) {
+TEST_P(ListenerTest, NoConnectionIsAcceptedWithoutACaller) {
     int accepted = -1;
     auto body = [&] { accepted = fiber_accept(listener, nullptr, nullptr); };
     fiber_t fiber = start(body);
@@ -868,7 +868,7 @@ TEST_P(ListenerTest, ConnectWaitsUntilItIsConnected) {
     EXPECT_EQ(fiber_connect(client, generic(), sizeof address), -EISCONN);
 }
 
-TEST_P(ListenerTest, ADeadlineEndsAConnectThatNobodyAnswers) {
+TEST_P(ListenerTest, ADeadlineEndsAnUnansweredConnect) {
     sockaddr_in full_address;
     Descriptor full = tcp_listener(full_address, 0);
     // The kernel completes hand-shakes until the backlog is full and then lets the calls hang.
@@ -978,7 +978,7 @@ TEST_P(UnixListenerTest, ConnectAcceptAndTalk) {
     EXPECT_EQ(drain(client), "u");
 }
 
-TEST_P(UnixListenerTest, ConnectToNobody) {
+TEST_P(UnixListenerTest, ConnectWithoutAListener) {
     { Descriptor gone = listen(folder.path("socket"), 8); }
     Descriptor client = new_socket();
     EXPECT_EQ(fiber_connect(client, generic(), length), -ECONNREFUSED);
@@ -1078,7 +1078,7 @@ TEST(PollTest, RegularFilesAndFoldersAreAlwaysReady) {
     EXPECT_EQ(fiber_poll_fd(here, POLLIN), POLLIN);
 }
 
-TEST(PollTest, AListenerIsReadableWhenSomebodyWaits) {
+TEST(PollTest, AListenerIsReadableWhenAConnectionWaits) {
     sockaddr_in address;
     Descriptor listener = tcp_listener(address);
     int events = 0;

@@ -158,7 +158,7 @@ TEST(Join, TheMainFlowIsAJoinerLikeTheOthers) {
     EXPECT_EQ(other, pointer(9));
 }
 
-TEST(Join, OneHundredJoinersOfWhichEverySecondIsCancelledInTime) {
+TEST(Join, OneHundredJoinersEverySecondCancelledInTime) {
     auto body = [] {
         EXPECT_EQ(fiber_yield(), 0);
         return pointer(9);
@@ -331,7 +331,7 @@ TEST(Await, TakesNothingAndTheResultIsStillThere) {
     EXPECT_EQ(fiber_await(fiber), -ESRCH);
 }
 
-TEST(Await, BesideAJoinerThatTakesTheResult) {
+TEST(Await, WithAJoinerThatTakesTheResult) {
     auto body = [] {
         EXPECT_EQ(fiber_yield(), 0);
         return pointer(7);

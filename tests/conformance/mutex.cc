@@ -248,7 +248,7 @@ TEST(MutexCancel, TRAP_ACancelledWaiterIsUnlinkedAndTheOthersKeepTheirOrder) {
     EXPECT_EQ(trace, "-bc -ac -ab ");
 }
 
-TEST(MutexCancel, TRAP_OneThatIsWokenAndCancelledHasTheLockOrPassesItOn) {
+TEST(MutexCancel, TRAP_AWaiterThatIsWokenAndCancelledHasTheLockOrPassesItOn) {
     for (bool overtaken : {false, true}) {
         fiber_mutex_t mutex{};
         int first_result = 1;
@@ -292,7 +292,7 @@ TEST(MutexCancel, LockIsRefusedInANoSwitchSection) {
 
 // --- Holders that die ------------------------------------------------------------------------------------------------
 
-TEST(MutexDeath, TheNextLockIsToldOnceAndHolds) {
+TEST(MutexDeath, TheNextLockGetsOwnerDeadOnceAndHolds) {
     fiber_mutex_t mutex{};
     run([&] { EXPECT_EQ(fiber_mutex_lock(&mutex), 0); });
     EXPECT_EQ(fiber_mutex_lock(&mutex), -EOWNERDEAD);
@@ -306,7 +306,7 @@ TEST(MutexDeath, TheNextLockIsToldOnceAndHolds) {
     EXPECT_EQ(fiber_mutex_destroy(&mutex), 0);
 }
 
-TEST(MutexDeath, ThoseAlreadyWaitingAreToldInOrder) {
+TEST(MutexDeath, EarlierWaitersGetTheLockInOrder) {
     fiber_mutex_t mutex{};
     Trace trace;
     auto dies = [&] {
@@ -363,7 +363,7 @@ TEST(MutexDeath, OfAFiberWhoseKeysDestructorLocked) {
 
 // The holder's sleep ends and the waiter's time is over at the same poll. The holder ends first, and has no waiter left
 // to notify; the waiter finds the lock free when it checks a last time.
-TEST(MutexDeath, AWaiterWhoseTimeIsOverIsToldAtItsLastTry) {
+TEST(MutexDeath, AWaiterWhoseTimeIsOverGetsOwnerDeadAtItsLastTry) {
     fiber_mutex_t mutex{};
     auto holder = [&] {
         EXPECT_EQ(fiber_mutex_lock(&mutex), 0);
@@ -414,7 +414,7 @@ TEST(MutexDeath, OfAThreadWithoutACord) {
     for (fiber_mutex_t &mutex : mutexes) EXPECT_EQ(fiber_mutex_unlock(&mutex), 0);
 }
 
-TEST(MutexDeath, AWaiterOnAnotherCordIsTold) {
+TEST(MutexDeath, AWaiterOnAnotherCordGetsOwnerDead) {
     fiber_mutex_t mutex{};
     std::atomic<bool> held{false};
     std::atomic<bool> end{false};
@@ -585,7 +585,7 @@ TEST(MutexThreads, TRAP_UnlockTouchesNothingAfterTheRelease) {
 
 // As before, but a waiter gives up as the holder unlocks, and so no fiber waits any more. The times meet sooner or
 // later.
-TEST(MutexThreads, TRAP_UnlockTouchesNothingAfterTheReleaseWhoeverGaveUp) {
+TEST(MutexThreads, TRAP_UnlockTouchesNothingAfterTheReleaseThoughAWaiterGaveUp) {
     NEEDS_THREADS();
     for (int i = 0; i < often(300, 0); i++) {
         auto *mutex = new fiber_mutex_t{};
@@ -610,7 +610,7 @@ TEST(MutexThreads, TRAP_UnlockTouchesNothingAfterTheReleaseWhoeverGaveUp) {
 }
 
 // The woken fiber has not run yet; a waiter whose time runs out meanwhile gets the lock if it is free.
-TEST(MutexThreads, NobodysTimeIsOverAtAFreeLock) {
+TEST(MutexThreads, NoWaiterTimesOutAtAFreeLock) {
     fiber_mutex_t mutex{};
     std::atomic<bool> waits_there{false}, done{false};
     EXPECT_EQ(fiber_mutex_lock(&mutex), 0);
@@ -644,7 +644,7 @@ TEST(MutexThreads, NobodysTimeIsOverAtAFreeLock) {
     join_cord(cord);
 }
 
-TEST(MutexThreads, TRAP_HandOverToAFiberWhoseThreadIsAboutToLockTheSame) {
+TEST(MutexThreads, TRAP_HandOverToAFiberWhoseThreadIsAboutToLockTheSameMutex) {
     fiber_mutex_t mutex{};
     Worker worker;
     EXPECT_EQ(fiber_mutex_lock(&mutex), 0);

@@ -364,7 +364,7 @@ TEST(NoSwitchSection, RefusesEverySwitchingCallOfAFiberAndNothingHappens) {
 TEST(NoSwitchSection, RefusesEverySwitchingCallOfAMainFlowAndNothingHappens) { every_switching_call_is_refused(); }
 
 // Of a refused call, by builds for debugging.
-TEST(NoSwitchSection, WhereItWasMadeAndWhereTheSectionWasEnteredIsTold) {
+TEST(NoSwitchSection, TheReportNamesTheCallAndTheEntryOfTheSection) {
     std::string told;
     run([&] {
         testing::internal::CaptureStderr();

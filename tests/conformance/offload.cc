@@ -97,7 +97,7 @@ TEST(Offload, CallsTheFunctionOnceAndReturnsItsResult) {
     EXPECT_EQ(fiber_offload([](void *) -> int64_t { return 3; }, nullptr, nullptr), 0);
 }
 
-TEST(Offload, RefusesWhatMakesNoSense) {
+TEST(Offload, RefusesBadArguments) {
     int64_t result = 5;
     EXPECT_EQ(fiber_offload(nullptr, nullptr, &result), -EINVAL);
     EXPECT_EQ(fiber_offload_detached(
@@ -157,7 +157,7 @@ TEST(Offload, BlocksAllSignalsThere) {
 }
 
 // Whatever the order: either it has run, and the cancel is there for the next call, or neither.
-TEST(Offload, ACancelledOneHasRunOrNeverWill) {
+TEST(Offload, ACancelledFunctionHasRunOrNeverWill) {
     for (int turns = 0; turns < 6; turns++) {
         int calls = 0, error = 1, next = 1;
         int64_t result = 0;
@@ -179,7 +179,7 @@ TEST(Offload, ACancelledOneHasRunOrNeverWill) {
     }
 }
 
-TEST(Offload, OneThatRunsIsWaitedForAndTheCancelStays) {
+TEST(Offload, ARunningFunctionIsAwaitedAndTheCancelStays) {
     NEEDS_THREADS();
     Block block;
     int64_t result = 0;
@@ -199,7 +199,7 @@ TEST(Offload, OneThatRunsIsWaitedForAndTheCancelStays) {
     EXPECT_EQ(next, -ECANCELED);
 }
 
-TEST(Offload, OneThatRunsIsWaitedForAndTheInterruptStays) {
+TEST(Offload, ARunningFunctionIsAwaitedAndTheInterruptStays) {
     NEEDS_THREADS();
     Block block;
     int next = 1, after = 1;
@@ -218,7 +218,7 @@ TEST(Offload, OneThatRunsIsWaitedForAndTheInterruptStays) {
     EXPECT_EQ(after, 0);
 }
 
-TEST(Offload, OneThatRunsIsWaitedForBeyondADeadline) {
+TEST(Offload, ARunningFunctionIsAwaitedBeyondADeadline) {
     NEEDS_THREADS();
     Block block;
     int verdict = 0, error = -ETIMEDOUT;
@@ -243,7 +243,7 @@ TEST(Offload, OneThatRunsIsWaitedForBeyondADeadline) {
 }
 
 // Whatever ends its wait: cancel, interrupt, deadline.
-TEST(Offload, OneThatWaitsForAThreadIsWithdrawn) {
+TEST(Offload, AFunctionThatWaitsForAThreadIsWithdrawn) {
     NEEDS_THREADS();
     Limit limit(1);
     Block block;
@@ -299,7 +299,7 @@ TEST(Offload, NoMoreRunAtOnceThanTheLimitAndEachOnce) {
     EXPECT_LE(most, 4);
 }
 
-TEST(Offload, AHigherLimitLetsThoseBeginThatWait) {
+TEST(Offload, AHigherLimitLetsWaitingFunctionsBegin) {
     NEEDS_THREADS();
     Limit limit(1);
     Block block;
@@ -439,7 +439,7 @@ TEST(OffloadEnd, AThreadThatExitsWaitsForTheFunction) {
     EXPECT_EQ(ended, 1);
 }
 
-TEST(OffloadEnd, AThreadThatExitsWithdrawsWhatHasNotBegun) {
+TEST(OffloadEnd, AThreadThatExitsWithdrawsFunctionsThatHaveNotBegun) {
     NEEDS_THREADS();
     Limit limit(1);
     Block block;
@@ -533,7 +533,7 @@ TEST(OffloadDetached, ReturnsEarlyWhileTheFunctionGoesOn) {
     EXPECT_FALSE(shared.freed_while_running);
 }
 
-TEST(OffloadDetached, OneThatHasNotBegunIsFreedByTheCaller) {
+TEST(OffloadDetached, AFunctionThatHasNotBegunIsFreedByTheCaller) {
     NEEDS_THREADS();
     Limit limit(1);
     Block block;

@@ -113,7 +113,7 @@ void install(void (*handler)(int, siginfo_t *, void *)) {
 
 } // namespace
 
-TEST(Overflow, IsReportedAndDiedOf) {
+TEST(Overflow, IsReportedAndEndsTheProcess) {
     NEEDS_OVERFLOWS();
     for (size_t size : {size_t(16384), size_t(4) << 20}) {
         const End end = end_of([&] {
@@ -174,7 +174,7 @@ TEST(Overflow, InATurnOfAHostedFiber) {
     expect_death_by_it(end);
 }
 
-TEST(Overflow, OtherFaultsAreNone) {
+TEST(Overflow, OtherFaultsAreNotReported) {
     NEEDS_OVERFLOWS();
     static char *volatile nowhere = nullptr;
     static uint64_t guard;
@@ -235,7 +235,7 @@ TEST(Overflow, PassesTheSignalOn) {
 
 // SIG_IGN protects from signals sent by processes, not from a faulting instruction; a handler without siginfo is called
 // as such.
-TEST(Overflow, PassesTheSignalOnToWhateverWasThere) {
+TEST(Overflow, PassesTheSignalOnToTheFormerHandler) {
     NEEDS_OVERFLOWS();
     if (FIBERRT_TEST_ASAN || FIBERRT_TEST_TSAN) GTEST_SKIP() << "is about dispositions that a sanitizer replaces";
     End end = end_of([] {
@@ -284,7 +284,7 @@ TEST(Overflow, ReportsEndWithTheFormerDisposition) {
 }
 
 // SIG_DFL has replaced the handler: no signal reaches it any more. It can be installed anew, and need not be removed.
-TEST(Overflow, AfterTheProgramHasTakenTheHandlerAway) {
+TEST(Overflow, AfterTheProgramHasReplacedTheHandler) {
     NEEDS_OVERFLOWS();
     if (FIBERRT_TEST_ASAN || FIBERRT_TEST_TSAN) GTEST_SKIP() << "is about dispositions that a sanitizer replaces";
     End end = end_of([] {

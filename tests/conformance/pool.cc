@@ -130,7 +130,7 @@ TEST_P(PoolOf, RunsEveryTaskOnce) {
 }
 
 // A tree of tasks: each task submits two more, and the pool is closed while the tree grows.
-TEST_P(PoolOf, RunsWhatTasksSubmitWhileItIsClosed) {
+TEST_P(PoolOf, RunsTasksThatTasksSubmitWhileItIsClosed) {
     struct Tree {
         fiber_pool_t pool;
         std::atomic<int> ran{0};
@@ -155,7 +155,7 @@ TEST_P(PoolOf, RunsWhatTasksSubmitWhileItIsClosed) {
 }
 
 // Others submit until they are refused, and tasks submit more: every accepted task has run when the close returns.
-TEST_P(PoolOf, RunsWhatOthersSubmitWhileItIsClosed) {
+TEST_P(PoolOf, RunsTasksThatOthersSubmitWhileItIsClosed) {
     const int outsiders = often(3, 2);
     Pool pool(workers());
     const fiber_pool_t handle = pool;
@@ -510,7 +510,7 @@ TEST(Task, OnTheSameThreadHasItsTurnAmongOthers) { expect_a_turn_beside(0, FIBER
 
 // A worker that has just been called for a fiber is no good place for a task if that fiber runs long: then another
 // worker takes the task.
-TEST(Task, DoesNotWaitBehindAFiberThatRunsLong) {
+TEST(Task, DoesNotWaitBehindALongRunningFiber) {
     const int times = often(20, 3);
     Pool pool(4);
     for (int i = 0; i < times; i++) {
@@ -603,7 +603,7 @@ TEST_F(PoolChild, IsCancelledWhileItRuns) {
     EXPECT_EQ(fiber_scope_close(scope, nullptr), -ECANCELED);
 }
 
-TEST_F(PoolChild, FailureCancelsThoseThatHaveNotBegun) {
+TEST_F(PoolChild, FailureCancelsTasksThatHaveNotBegun) {
     auto fails = [](void *) -> int64_t { return -EIO; };
     EXPECT_EQ(fiber_scope_spawn_attr(scope, nullptr, attr, fails, nullptr), 0);
     EXPECT_EQ(fiber_scope_spawn_attr(scope, nullptr, attr, never, nullptr), 0);
@@ -624,7 +624,7 @@ TEST_F(PoolChild, ExitsWithItsResult) {
     EXPECT_EQ(fiber_scope_close(scope, nullptr), 0);
 }
 
-TEST_F(PoolChild, ThatIsRefusedHasNeverBeenOne) {
+TEST_F(PoolChild, ThatIsRefusedWasNeverAChild) {
     EXPECT_EQ(fiber_pool_unbind(pool), 0);
     EXPECT_EQ(fiber_scope_spawn_attr(scope, nullptr, attr, never, nullptr), -ENXIO);
     EXPECT_EQ(fiber_scope_next(scope, nullptr, nullptr), 0);
@@ -829,7 +829,7 @@ TEST(Bound, ATaskIsAwaited) {
     EXPECT_EQ(fiber_pool_unbind(pool), 0);
 }
 
-TEST(Bound, UnbindingRunsWhatIsLeft) {
+TEST(Bound, UnbindingRunsTheRemainingTasks) {
     Pool pool(0);
     int ran = 0;
     auto slow = [&] {
@@ -874,7 +874,7 @@ TEST(Bound, ACordEndsWhileAFiberUnbindsIt) {
 
 // One fiber of the thread gives up unbinding it at the moment at which another fiber, the cord's end, is told to check
 // again and finds one more task: the second fiber goes on to leave, and takes no tasks from others.
-TEST(Bound, AThreadThatIsStillToLeaveTakesNothingFromOthers) {
+TEST(Bound, AThreadThatIsAboutToLeaveTakesNothingFromOthers) {
     fiber_pool_t pool{};
     ASSERT_EQ(fiber_pool_create(&pool, PoolAttr(0)), 0);
     std::atomic<bool> leaves{false}, given{false}, ended{false};
@@ -1043,7 +1043,7 @@ TEST(Bound, AThreadThatExitsLeavesItsTasksToOthers) {
     EXPECT_EQ(ran, 10);
 }
 
-TEST(Bound, WhatNobodyCanRunIsTold) {
+TEST(Bound, TasksThatNoThreadCanRunAreReported) {
     NOT_ON_SIM("has cords that end when their fibers have");
     fiber_pool_t pool{};
     ASSERT_EQ(fiber_pool_create(&pool, PoolAttr(0)), 0);
@@ -1322,7 +1322,7 @@ TEST(PoolEnd, IsAwaited) {
     }
 }
 
-TEST(PoolEnd, NobodyElseSubmitsAnyMore) {
+TEST(PoolEnd, NoOtherThreadSubmitsAnyMore) {
     Pool pool(1);
     const fiber_pool_t handle = pool;
     std::atomic<int> refused{0}, accepted{0};
@@ -1363,7 +1363,7 @@ TEST(PoolEnd, NobodyElseSubmitsAnyMore) {
 }
 
 // A refused task does not use up a worker's place among those that may be called.
-TEST(PoolEnd, RefusedTasksKeepNobodyFromWork) {
+TEST(PoolEnd, RefusedTasksKeepNoWorkerIdle) {
     NEEDS_THREADS();
     constexpr int workers = 4;
     Pool pool(workers);
@@ -1393,7 +1393,7 @@ TEST(PoolEnd, RefusedTasksKeepNobodyFromWork) {
 }
 
 // Also when its workers work no more, and only a fiber that a task has made still runs on one of them.
-TEST(PoolEnd, IsToldWhenTheWorkersHaveLeft) {
+TEST(PoolEnd, RefusesTasksOnceTheWorkersHaveLeft) {
     Pool pool(1);
     const fiber_pool_t handle = pool;
     std::atomic<bool> told{false};
@@ -1456,7 +1456,7 @@ TEST(PoolEnd, IsRefusedToTasks) {
     run_task(bound, unbinds);
 }
 
-TEST(PoolEnd, WaitsForThoseWhoAreBound) {
+TEST(PoolEnd, WaitsForBoundThreads) {
     Pool pool(1);
     const fiber_pool_t handle = pool;
     std::atomic<bool> bound{false}, unbound{false};
@@ -1612,7 +1612,7 @@ TEST(PoolWorkers, ThatAreStartedEndIfOthersCannotBe) {
 }
 
 // They may look out for ever, if that is wished; and miss nothing, though they are called for nothing now and then.
-TEST(PoolWorkers, LookOutAsLongAsTheyMay) {
+TEST(PoolWorkers, SpinNoLongerThanAllowed) {
     for (int64_t spin : {int64_t(0), FIBER_SEC(1), FIBER_FOREVER}) {
         PoolAttr attr(1);
         ASSERT_EQ(fiber_pool_attr_set_spin(attr, spin), 0);
@@ -1672,7 +1672,7 @@ TEST(PoolWorkers, ShareAnUnbalancedLoad) {
 
 // A worker that was called for a task which another one has taken meanwhile can be called again, also if the call meets
 // its last look before it sleeps.
-TEST(PoolWorkers, TRAP_ThatAreCalledForNothingAreCalledAgain) {
+TEST(PoolWorkers, TRAP_ThatAreWokenInVainAreWokenAgain) {
     NEEDS_THREADS();
     std::atomic<int> ended{0}, present{0};
     auto task = [&] { ended++; };
@@ -1718,7 +1718,7 @@ TEST(PoolWorkers, TRAP_ThatAreCalledForNothingAreCalledAgain) {
 }
 
 // A task that a worker has taken from its queue to run next may still be taken by other workers.
-TEST(PoolWorkers, OthersTakeWhatIsBehindALongTask) {
+TEST(PoolWorkers, OthersTakeTasksBehindALongTask) {
     NEEDS_THREADS();
     constexpr int tasks = 20;
     Pool pool(2);

@@ -165,7 +165,7 @@ Child started(const char *script, Attr &attr) {
 // The initial state of a child
 // ---------------------------------------------------------------------------------------------------------------
 
-TEST(ProcessSpawn, RunsAProgramAndTellsItsStatus) {
+TEST(ProcessSpawn, RunsAProgramAndReturnsItsStatus) {
     NEEDS_PROCESSES();
     warm_up();
     const int before = descriptors();
@@ -246,7 +246,7 @@ TEST(ProcessSpawn, OtherStreams) {
 
 // Descriptors among the child's standard streams are not overwritten before they are where they belong: exchanged ones,
 // and pipes that got numbers which the program had closed.
-TEST(ProcessSpawn, StreamsThatAreInEachOthersWay) {
+TEST(ProcessSpawn, StreamsThatCollide) {
     NEEDS_PROCESSES();
     Pipe one, two;
     char byte;
@@ -303,7 +303,7 @@ TEST(ProcessSpawn, GivesTheChildMoreDescriptors) {
     EXPECT_EQ(::fcntl(same, F_GETFD), FD_CLOEXEC); // ours is as it was
 }
 
-TEST(ProcessSpawn, AMovedDescriptorIsInNoPipesWay) {
+TEST(ProcessSpawn, AMovedDescriptorDoesNotCollideWithAPipe) {
     NEEDS_PROCESSES();
     warm_up();
     Pipe one;
@@ -368,7 +368,7 @@ TEST(ProcessSpawn, DescriptorsThatCannotBeGiven) {
 }
 
 // A pipe that is made for the child would take the number of the closed source.
-TEST(ProcessSpawn, AClosedSourceIsRefusedBesideAPipe) {
+TEST(ProcessSpawn, AClosedSourceIsRefusedNextToAPipe) {
     NEEDS_PROCESSES();
     const char *words[] = {"true", nullptr};
     char **argv = const_cast<char **>(words);
@@ -539,7 +539,7 @@ TEST(ProcessSpawn, BadArguments) {
     EXPECT_EQ(pid, -7);
 }
 
-TEST(ProcessSpawn, IsNotToBeHadInASimulation) {
+TEST(ProcessSpawn, IsUnavailableInASimulation) {
     if (!simulated()) GTEST_SKIP() << "is about the simulation";
     pid_t pid = -7;
     int status = -7;
@@ -555,7 +555,7 @@ TEST(ProcessSpawn, IsNotToBeHadInASimulation) {
 // Waiting
 // ---------------------------------------------------------------------------------------------------------------
 
-TEST(ProcessWait, WhoIsNoChildIsToldSo) {
+TEST(ProcessWait, ANonChildIsAnError) {
     NEEDS_PROCESSES();
     int status = -7;
     for (int options : {0, WNOHANG}) {
@@ -571,7 +571,7 @@ TEST(ProcessWait, WhoIsNoChildIsToldSo) {
 }
 
 // And it gets no signal, whatever has ended the caller's wait.
-TEST(ProcessWait, WhoIsNoChildIsSentNothing) {
+TEST(ProcessWait, ANonChildIsSentNothing) {
     NEEDS_PROCESSES();
     Attr attr;
     // The shell's child is not a child of this process. A command in a shell's background has /dev/null as its input.
@@ -699,7 +699,7 @@ TEST(ProcessWait, EndsEarlyWithoutTakingTheEnd) {
     EXPECT_EQ(descriptors(), before);
 }
 
-TEST(ProcessWait, OfTwoWhoWaitOneIsTold) {
+TEST(ProcessWait, OfTwoWaitersOneGetsTheStatus) {
     NEEDS_PROCESSES();
     Attr attr;
     Child child = shell("read line; exit 3", attr.stream(0, FIBER_PROCESS_PIPE));
@@ -825,7 +825,7 @@ TEST(ProcessWait, WhileADebuggerHasTheEnd) {
 }
 
 // glibc cuts a PATH that is longer than any path, finds nothing, and says nothing.
-TEST(ProcessSpawn, APathThatIsTooLongHasNoProgram) {
+TEST(ProcessSpawn, APathThatIsTooLongIsAnError) {
     NEEDS_PROCESSES();
     NOT_UNDER_QEMU("tells nobody that a program could not be run");
     const char *before = getenv("PATH");
@@ -1042,7 +1042,7 @@ TEST(ProcessKill, ACancelEndsTheChild) {
 }
 
 // Also a cancel that was pending before the call, which ends the child nevertheless.
-TEST(ProcessKill, ACancelThatWasThereBeforeEndsTheChildToo) {
+TEST(ProcessKill, APendingCancelEndsTheChildToo) {
     NEEDS_PROCESSES();
     int result = 0, status = -1;
     const pid_t pid = shell("exec sleep 1000").pid;
@@ -1067,7 +1067,7 @@ TEST(ProcessKill, ADeadlineEndsTheChild) {
     expect_gone(pid);
 }
 
-TEST(ProcessKill, WhoIgnoresTERMIsKilledAfterTheGrace) {
+TEST(ProcessKill, AChildThatIgnoresTERMIsKilledAfterTheGrace) {
     NEEDS_PROCESSES();
     Attr attr;
     Child child = started(obstinate, attr.stream(0, FIBER_PROCESS_PIPE));
@@ -1081,7 +1081,7 @@ TEST(ProcessKill, WhoIgnoresTERMIsKilledAfterTheGrace) {
 }
 
 // A child that ends within the grace period, in its own way: its status is reported.
-TEST(ProcessKill, WhoEndsWithinTheGraceIsNotKilled) {
+TEST(ProcessKill, AChildThatEndsWithinTheGraceIsNotKilled) {
     NEEDS_PROCESSES();
     Attr attr;
     Child child = started("trap 'kill $!; exit 5' TERM; " STARTS_ANOTHER, attr);

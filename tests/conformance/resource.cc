@@ -158,7 +158,7 @@ TEST(Restored, AnEndedFiberKeepsItsSlotUntilJoinedButNotItsStack) {
     EXPECT_EQ(stats().fibers, before.fibers);
 }
 
-TEST(Restored, CountersTellWhatIsAlive) {
+TEST(Restored, CountersCountLiveObjects) {
     auto body = [] { EXPECT_EQ(fiber_yield(), 0); };
     fiber_stats_t before = stats();
     fiber_t fresh = create(body);
@@ -331,7 +331,7 @@ TEST(Refusal, ACancelledWaiterPassesTheStackOnToTheNextOne) {
     });
 }
 
-TEST(Refusal, WhoComesAfterTheLastWaiterWasCancelledIsServed) {
+TEST(Refusal, AFiberThatComesAfterTheLastWaiterWasCancelledIsServed) {
     NEEDS_THREADS();
     SKIP_IF_SANITIZED();
     NOT_UNDER_QEMU("ignores limits on address space");
@@ -360,7 +360,7 @@ TEST(Refusal, WhoComesAfterTheLastWaiterWasCancelledIsServed) {
 }
 
 // Some stack is in use all the time: else all that wait would try again.
-TEST(Refusal, AStackThatIsOfferedToOneCancelledMeanwhileGoesToTheNext) {
+TEST(Refusal, AStackOfferedToACancelledFiberGoesToTheNext) {
     NEEDS_THREADS();
     SKIP_IF_SANITIZED();
     NOT_UNDER_QEMU("ignores limits on address space");
@@ -391,7 +391,7 @@ TEST(Refusal, AStackThatIsOfferedToOneCancelledMeanwhileGoesToTheNext) {
     });
 }
 
-TEST(Refusal, ASelectForWhoseDescriptorThereIsNoStackIsTold) {
+TEST(Refusal, ASelectWithoutAStackForItsDescriptorFails) {
     NEEDS_THREADS();
     NEEDS_IO();
     SKIP_IF_SANITIZED();
@@ -412,7 +412,7 @@ TEST(Refusal, ASelectForWhoseDescriptorThereIsNoStackIsTold) {
     });
 }
 
-TEST(Refusal, TRAP_ASelectOfAFiberIsToldToo) {
+TEST(Refusal, TRAP_ASelectOfAFiberWithoutAStackFailsToo) {
     NEEDS_THREADS();
     NEEDS_IO();
     SKIP_IF_SANITIZED();
@@ -451,7 +451,7 @@ TEST(Refusal, TRAP_ASelectOfAFiberIsToldToo) {
     });
 }
 
-TEST(Refusal, AllThatWaitEndUnrunWhenTheLastStackInUseIsOfNoHelp) {
+TEST(Refusal, AllWaitingFibersEndUnrunWhenTheLastStackInUseDoesNotFit) {
     NEEDS_THREADS();
     SKIP_IF_SANITIZED();
     NOT_UNDER_QEMU("ignores limits on address space");

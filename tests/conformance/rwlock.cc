@@ -153,7 +153,7 @@ TEST(RwLockThreads, TRAP_ALockGivenToAFiberThatNeverRunsAgainPassesOn) {
     }
 }
 
-TEST(RwLockThreads, ReadersSeeWhatWritersWrote) {
+TEST(RwLockThreads, ReadersSeeTheWritesOfWriters) {
     fiber_rwlock_t lock{};
     const int turns = often(300, 10);
     long a = 0, b = 0;
@@ -188,7 +188,7 @@ TEST(RwLockThreads, ReadersSeeWhatWritersWrote) {
 }
 
 // A call that is refused may give the others a turn like one that succeeds; the thread may end in it.
-TEST(RwLockThreads, WhoIsRefusedItsOwnLockGivesNothingBackWhenItsThreadEnds) {
+TEST(RwLockThreads, AHolderThatLocksAgainReleasesNothingWhenItsThreadEnds) {
     for (bool write : {false, true}) {
         fiber_rwlock_t lock{};
         bool held = false;

@@ -231,7 +231,7 @@ TEST(RunQueue, AFiberIsQueuedAtMostOnce) {
 
 // A fiber that is queued for its first run leaves the queue when it is cancelled. Whatever position it had and however
 // full the queue was, the others keep their places. (A peer loses another fiber's entry when its ring is full.)
-TEST(RunQueue, TRAP_RemovingHeadMiddleTailOrOnlyEntryAtEveryFillLosesNobody) {
+TEST(RunQueue, TRAP_RemovingHeadMiddleTailOrOnlyEntryAtEveryFillLosesNoFiber) {
     std::vector<size_t> fills;
     for (size_t n = 1; n <= often<size_t>(34, 5); n++) fills.push_back(n);
     for (size_t power : {64, 128, 256, 512, 1024, 2048}) {

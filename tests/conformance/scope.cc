@@ -543,7 +543,7 @@ TEST(ScopeEnd, AScopeLeftOpenAtTheFibersEndIsClosed) {
     run(next);
 }
 
-TEST(ScopeEnd, FiberExitClosesWhatIsOpen) {
+TEST(ScopeEnd, FiberExitClosesOpenScopes) {
     fiber_scope_t scope{};
     auto body = [&] {
         scope = open_scope(HOUR);

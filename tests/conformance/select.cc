@@ -81,7 +81,7 @@ struct Channel {
     }
 };
 
-TEST(Select, WhatIsReadyIsTakenAndNothingElse) {
+TEST(Select, OneReadyCaseIsTakenAndNothingElse) {
     Channel a(1), b(1);
     fiber_event_t event{};
     fiber_sem_t sem{};
@@ -215,7 +215,7 @@ TEST(Select, TRAP_SelectsThatAlternateDoNotStarveACase) {
     for (int i = 0; i < 4; i++) EXPECT_GE(counts[i], i < 2 ? 240 : 80) << i;
 }
 
-TEST(Select, MoreThanEightCasesAndTheSameTwice) {
+TEST(Select, MoreThanEightCasesAndOneCaseTwice) {
     fiber_event_t events[20] = {};
     std::vector<fiber_case_t> cases;
     for (fiber_event_t &event : events) cases.push_back(event_set(&event));
@@ -351,7 +351,7 @@ TEST(SelectCancel, TRAP_ALargeRequestThatLosesLetsTheOthersPass) {
     EXPECT_EQ(join(second), pointer(0));
 }
 
-TEST(SelectCancel, TRAP_WhatWasGrantedBeforeTheCancelCounts) {
+TEST(SelectCancel, TRAP_AGrantBeforeTheCancelCounts) {
     Channel a(0), b(0);
     int got = 0, other = 0;
     fiber_case_t cases[] = {receive(a, &got), receive(b, &other)};
@@ -429,7 +429,7 @@ int64_t told(const Family &family, fiber_t *child = nullptr, int64_t timeout_ns 
     return one.result == 1 ? one.number : 1;
 }
 
-TEST(SelectScope, TellsWhatFiberScopeNextWouldTell) {
+TEST(SelectScope, ReturnsTheResultOfFiberScopeNext) {
     Family family(FIBER_FOREVER, FIBER_SCOPE_COLLECT);
     EXPECT_EQ(told(family), 1);
     EXPECT_EQ(told(family, nullptr, FIBER_FOREVER), 1);
@@ -535,7 +535,7 @@ TEST(SelectScope, TwoEndsAtOnceAreTwo) {
     EXPECT_EQ(fiber_event_destroy(&event), 0);
 }
 
-TEST(SelectScope, TheSameTwiceAndOthersOfTheFiber) {
+TEST(SelectScope, OneScopeTwiceAndOthersOfTheFiber) {
     Family outer, inner;
     auto child = [] { return int64_t(fiber_yield()); };
     const fiber_t first = outer.spawn(child), second = outer.spawn(child);
@@ -558,7 +558,7 @@ TEST(SelectScope, TheSameTwiceAndOthersOfTheFiber) {
     EXPECT_EQ(outer.close(), 0);
 }
 
-TEST(SelectScope, TRAP_ChildrenThatNobodyIsToldOfWinNothing) {
+TEST(SelectScope, TRAP_DetachedChildrenWinNothing) {
     Family family(FIBER_FOREVER, FIBER_SCOPE_COLLECT);
     fiber_attr_t *detached = nullptr;
     EXPECT_EQ(fiber_attr_create(&detached), 0);
@@ -581,7 +581,7 @@ TEST(SelectScope, TRAP_ChildrenThatNobodyIsToldOfWinNothing) {
     fiber_attr_destroy(detached);
 }
 
-TEST(SelectScope, WhatEndsItEarlyLeavesTheEndToTheNextCall) {
+TEST(SelectScope, AnEarlyEndLeavesTheChildToTheNextCall) {
     fiber_event_t event{};
     enum Why { cancelled, interrupted, timed_out, out_of_time, whys };
     for (int why = 0; why < whys; why++) {
@@ -661,7 +661,7 @@ TEST(SelectScope, AFailureCancelsTheOthersWhoseEndsFollow) {
     EXPECT_EQ(fiber_event_destroy(&event), 0);
 }
 
-TEST(SelectScope, OneThatIsCancelledOrLateEndsTheSelectInsideIt) {
+TEST(SelectScope, ACancelledOrLateScopeEndsTheSelectInsideIt) {
     for (bool by_deadline : {false, true}) {
         run([&] {
             Family family;
@@ -938,7 +938,7 @@ TEST(SelectThreads, TRAP_SelectAgainstSelectAcrossCordsClaimsBothOrNeither) {
     EXPECT_GT(exchanges, 0);
 }
 
-TEST(SelectThreads, TRAP_WhatWasGivenToAFiberThatNeverRunsAgainPassesOn) {
+TEST(SelectThreads, TRAP_AGrantToAFiberThatNeverRunsAgainPassesOn) {
     for (int kind = 0; kind < 3; kind++) {
         Channel a(0), losing(0);
         fiber_event_t event{};
@@ -1003,7 +1003,7 @@ TEST(SelectThreads, TRAP_AnItemIsNotLostWhileADescriptorIsLeft) {
 }
 
 #if defined(__GLIBC__) && __GLIBC_PREREQ(2, 33)
-TEST(SelectThreads, TRAP_TheMemoryOfThoseThatNeverRunAgainIsFreed) {
+TEST(SelectThreads, TRAP_TheMemoryOfFibersThatNeverRunAgainIsFreed) {
     NEEDS_IO();
     if (FIBERRT_TEST_TSAN) GTEST_SKIP() << "ThreadSanitizer's allocator does not tell what is in use";
     enum How { waiting, completed, cancelled, leaving_a_descriptor, hows };

@@ -143,7 +143,7 @@ TEST(SemaphoreThreads, TRAP_PermitsOfAFiberThatNeverRunsAgainComeBack) {
 
 // A fiber that never waits, as there are enough permits, still gives the thread away now and then, while it holds a
 // permit. The thread ends then.
-TEST(SemaphoreThreads, TRAP_WhatWasTakenAtOnceByAFiberThatNeverRunsAgainComesBack) {
+TEST(SemaphoreThreads, TRAP_PermitsTakenAtOnceByAFiberThatNeverRunsAgainComeBack) {
     constexpr int64_t all = 1'000'000;
     fiber_sem_t sem{};
     EXPECT_EQ(fiber_sem_init(&sem, all), 0);
@@ -165,7 +165,7 @@ TEST(SemaphoreThreads, TRAP_WhatWasTakenAtOnceByAFiberThatNeverRunsAgainComesBac
     }
 }
 
-TEST(SemaphoreThreads, AThreadThatEndsWhileItsFiberWaitsHoldsNobodyUp) {
+TEST(SemaphoreThreads, AThreadThatEndsWhileItsFiberWaitsBlocksNoOther) {
     NEEDS_THREADS();
     fiber_sem_t sem{};
     in_thread([&] {

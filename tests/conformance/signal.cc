@@ -65,7 +65,7 @@ void warm_up() {
 
 } // namespace
 
-TEST(Sigwait, TakesASignalAndTellsOfIt) {
+TEST(Sigwait, TakesASignalAndReturnsItsInfo) {
     NEEDS_SIGNALS();
     Blocked blocked({SIGUSR1, SIGUSR2});
     warm_up();
@@ -102,7 +102,7 @@ TEST(Sigwait, EverySignalOfTheSetMustBeBlockedHere) {
     EXPECT_EQ(fiber_state(self()), FIBER_RUNNING);
 }
 
-TEST(Sigwait, IsNotToBeHadInASimulation) {
+TEST(Sigwait, IsUnavailableInASimulation) {
     if (!simulated()) GTEST_SKIP() << "is about the simulation";
     Blocked blocked({SIGUSR1});
     EXPECT_EQ(fiber_sigwait(&blocked.set, nullptr), -ENOTSUP);
@@ -385,7 +385,7 @@ TEST(SignalsOfThreads, CordsAndWorkersTakeNone) {
 }
 
 // On libev, the library's threads perform calls that block.
-TEST(SignalsOfThreads, NorDoThoseForOperations) {
+TEST(SignalsOfThreads, ThreadsForOperationsTakeNone) {
     NEEDS_THREADS();
     NOT_UNDER_QEMU("keeps the masks of threads to itself");
     Descriptor file(::open("/tmp", O_TMPFILE | O_RDWR | O_CLOEXEC, 0600));

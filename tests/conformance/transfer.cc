@@ -344,7 +344,7 @@ TEST(Transfer, TransferrerWhoseTransferTimedOutIsNotResumedByTheEnd) {
 }
 
 // The slot of a transferrer that is gone may belong to another fiber by the time the target ends.
-TEST(Transfer, TRAP_TheEndResumesNobodyInTheTransferrersRecycledSlot) {
+TEST(Transfer, TRAP_TheEndResumesNoFiberInTheTransferrersRecycledSlot) {
     fiber_t g{};
     auto g_body = [] { EXPECT_EQ(fiber_yield(), 0); };
     auto a_body = [&] { EXPECT_EQ(fiber_transfer(g, nullptr, nullptr), -ECANCELED); };
@@ -479,7 +479,7 @@ TEST(Transfer, ByACancelledFiberFailsBeforeItDoesAnything) {
     EXPECT_EQ(runs, 1);
 }
 
-TEST(Transferrer, IsUnknownUntilSomebodyTransfers) {
+TEST(Transferrer, IsUnknownUntilTheFirstTransfer) {
     run([] {
         fiber_t from{};
         void *value = nullptr;
@@ -490,7 +490,7 @@ TEST(Transferrer, IsUnknownUntilSomebodyTransfers) {
     join(start(body)); // starting is not transferring
 }
 
-TEST(Transferrer, TellsTheLastOneAndItsValue) {
+TEST(Transferrer, IsTheLastFiberThatTransferredAndItsValue) {
     fiber_t main_flow = self();
     auto body = [&] {
         fiber_t from{};
@@ -510,7 +510,7 @@ TEST(Transferrer, TellsTheLastOneAndItsValue) {
     join(fiber);
 }
 
-TEST(Transferrer, TRAP_AWakeupDoesNotChangeTheValueThatItTells) {
+TEST(Transferrer, TRAP_AWakeupDoesNotChangeItsValue) {
     auto body = [] {
         void *value = nullptr;
         EXPECT_EQ(fiber_transferrer(nullptr, &value), 0);

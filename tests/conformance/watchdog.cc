@@ -182,7 +182,7 @@ TEST(Watchdog, OnCordsAndInPools) {
 }
 
 // A hosted fiber in its turn, a fiber in a system call, and a main flow with others that wait for their turn.
-TEST(Watchdog, WhoeverItIs) {
+TEST(Watchdog, EveryKindOfFiberIsReported) {
     NEEDS_A_WATCHDOG();
     Watching watching(brief);
     static Watching *watchdog;
@@ -215,7 +215,7 @@ TEST(Watchdog, WhoeverItIs) {
 }
 
 // No report about fibers that sleep, wait or give way often, nor about a main flow for which no fiber waits.
-TEST(Watchdog, NobodyElse) {
+TEST(Watchdog, NoOtherFiberIsReported) {
     NEEDS_A_WATCHDOG();
     constexpr int64_t ample = FIBER_MSEC(200);
     Watching watching(ample);
@@ -350,7 +350,7 @@ __attribute__((noinline, no_sanitize("address", "thread", "undefined"))) int bus
     return deep_one_is_told;
 }
 
-TEST(Watchdog, SendsNoSignalToWhoHasNoStackForIt) {
+TEST(Watchdog, SendsNoSignalToAThreadWithoutASignalStack) {
     NEEDS_A_WATCHDOG();
     static std::atomic<int> frames;
     static std::atomic<uint64_t> deep_one;
@@ -394,7 +394,7 @@ TEST(Watchdog, SendsNoSignalToWhoHasNoStackForIt) {
 }
 
 // Of the program's own stack for handlers the kernel's frame alone may take nearly all.
-TEST(Watchdog, SendsNoSignalToWhoHasASmallStackForIt) {
+TEST(Watchdog, SendsNoSignalToAThreadWithASmallSignalStack) {
     NEEDS_A_WATCHDOG();
     if (FIBERRT_TEST_ASAN || FIBERRT_TEST_TSAN) GTEST_SKIP() << "a sanitizer's threads have such stacks of its own";
     Watching watching(brief, SIGRTMIN + 3);
@@ -485,7 +485,7 @@ TEST(Watchdog, WritesToStandardError) {
     }
 }
 
-TEST(Watchdog, WhatIsRefused) {
+TEST(Watchdog, RefusesBadArguments) {
     NEEDS_A_WATCHDOG();
     fiber_watchdog_t what = {};
     what.limit_ns = brief;
@@ -569,7 +569,7 @@ TEST(Watchdog, ItsSignalStaysWhereAnotherHandlerMayCallIt) {
     EXPECT_EQ(its.sa_handler, SIG_DFL);
 }
 
-TEST(Watchdog, AfterTheProgramHasTakenItsHandlerAway) {
+TEST(Watchdog, AfterTheProgramHasReplacedItsHandler) {
     NEEDS_A_WATCHDOG();
     ASSERT_EQ(start_watchdog(brief, SIGUSR1), 0);
     ASSERT_NE(::signal(SIGUSR1, SIG_IGN), SIG_ERR);
@@ -690,7 +690,7 @@ TEST(Watchdog, WhileCordsComeAndGo) {
     }
 }
 
-TEST(Watchdog, IsNotToBeHadInASimulation) {
+TEST(Watchdog, IsUnavailableInASimulation) {
     if (!simulated()) GTEST_SKIP() << "is about the simulation";
     EXPECT_EQ(start_watchdog(brief), -ENOTSUP);
     EXPECT_EQ(fiber_watchdog_stop(), -ESRCH);

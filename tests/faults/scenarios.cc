@@ -690,7 +690,7 @@ TEST(Faults, HostedFibersAndTheirOperations) {
     EXPECT_EQ(steps, 1);
 }
 
-TEST(Faults, WhatIsToBeSeen) {
+TEST(Faults, DumpsStatsAndNames) {
     insist_on_run([] {
         const int file = memfd_create("faults", MFD_CLOEXEC);
         EXPECT_EQ(INSIST(fiber_dump(file)), 0);

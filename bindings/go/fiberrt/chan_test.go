@@ -262,7 +262,7 @@ func TestCancelledChannelWaitsNeedNoGoroutine(t *testing.T) {
 }
 
 // A value of a goroutine reaches a fiber while another fiber never stops running.
-func TestChannelWaitBesideABusyFiber(t *testing.T) {
+func TestChannelWaitNextToABusyFiber(t *testing.T) {
 	run(t, func(f *Fiber) {
 		ch := make(chan int)
 		received := false

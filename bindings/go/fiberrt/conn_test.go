@@ -435,7 +435,7 @@ func TestListener(t *testing.T) {
 	}
 }
 
-func TestConnOfWhatItIsNotFor(t *testing.T) {
+func TestConnRefusesOtherDescriptors(t *testing.T) {
 	udp, err := net.Dial("udp", "127.0.0.1:9")
 	if err != nil {
 		t.Fatal(err)

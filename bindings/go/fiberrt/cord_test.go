@@ -249,7 +249,7 @@ func TestCordShutdownLetsThemEnd(t *testing.T) {
 }
 
 // Close cancels the fibers that C functions have started.
-func TestCordCloseCancelsWhatElseRuns(t *testing.T) {
+func TestCordCloseCancelsOtherFibers(t *testing.T) {
 	c := startCord(t)
 	ended := pinned(t, int32(0))
 	if _, err := c.SpawnC(ctest.LeavesStrays, ended).Wait(background); err != nil {

@@ -187,7 +187,7 @@ func TestJoinFiberOfAnotherRun(t *testing.T) {
 	<-ended
 }
 
-func TestPanicIsToldToWhoJoins(t *testing.T) {
+func TestPanicIsReportedToTheJoiner(t *testing.T) {
 	cause := errors.New("boom")
 	run(t, func(f *Fiber) {
 		child := f.Spawn(func(f *Fiber) {
@@ -211,7 +211,7 @@ func TestPanicIsToldToWhoJoins(t *testing.T) {
 //go:noinline
 func thisPanics(value any) { panic(value) }
 
-func TestPanicOfWhichNobodyIsTold(t *testing.T) {
+func TestPanicThatNoJoinerReceives(t *testing.T) {
 	for _, first := range []bool{true, false} {
 		after := false
 		func() {

@@ -413,7 +413,7 @@ func TestOnlyTheFiberItselfWaits(t *testing.T) {
 	})
 }
 
-func TestErrorsAreFoundByIs(t *testing.T) {
+func TestErrorsWorkWithErrorsIs(t *testing.T) {
 	err := failure("x", -int64(syscall.ECANCELED))
 	if !errors.Is(err, context.Canceled) || !errors.Is(err, syscall.ECANCELED) || errors.Is(err, syscall.EINTR) {
 		t.Error(err)

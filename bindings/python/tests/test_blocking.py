@@ -76,7 +76,7 @@ def reports(after):
             fiberrt.report_blocking(None)
 
 
-def test_nobody_is_reported_who_lets_others_run():
+def test_a_fiber_that_lets_others_run_is_not_reported():
     """A fiber that waits is not reported, nor one that computes for longer but lets the others run now and then."""
     with reports(0.4) as told:
         sleeper = fiberrt.spawn(fiberrt.sleep, 1)
@@ -105,7 +105,7 @@ def test_each_long_turn_is_reported_once():
 
 
 @pytest.mark.parametrize("after", [0, -1, float("nan")])
-def test_a_time_that_is_none_is_refused(after):
+def test_a_time_that_is_no_number_is_refused(after):
     with pytest.raises(ValueError):
         fiberrt.report_blocking(after)
 

@@ -24,7 +24,7 @@ def the_file(name):
     return path
 
 
-def test_the_tutorial_does_what_it_says(program):
+def test_the_tutorial_behaves_as_described(program):
     path = the_file("docs/tutorial.md")
     done = program(
         """
@@ -55,7 +55,7 @@ def test_the_examples_of_the_readme_run(program):
     assert [line.split()[-1] for line in done.out.splitlines()] == ["6", "6", "6", "6"]
 
 
-def test_the_readme_names_all_that_is_public():
+def test_the_readme_names_everything_public():
     text = the_file("README.md").read_text(encoding="utf-8")
     named = set(re.findall(r"`(\w+)`", text))
     assert set(fiberrt.__all__) - named == set()
@@ -90,7 +90,7 @@ def test_each_public_name_has_a_docstring():
     assert bare == []
 
 
-def test_the_table_of_other_libraries_names_what_there_is():
+def test_the_table_of_other_libraries_names_existing_things():
     text = the_file("docs/coming-from.md").read_text(encoding="utf-8")
     rows = [line.split("|") for line in text.splitlines() if line.startswith("| `")]
     assert len(rows) > 30
@@ -107,7 +107,7 @@ def test_the_table_of_other_libraries_names_what_there_is():
     assert missing == []
 
 
-def test_an_import_loads_nothing_that_it_can_do_without():
+def test_an_import_loads_only_required_modules():
     """``typing`` alone takes longer than the package; the rest is imported when it is first used."""
     code = f"import sys; sys.path = {sys.path!r}; import fiberrt; print(*sys.modules)"
     loaded = subprocess.check_output([sys.executable, "-I", "-S", "-c", code], text=True).split()
@@ -117,7 +117,7 @@ def test_an_import_loads_nothing_that_it_can_do_without():
     assert "fiberrt._fiberrt" in loaded
 
 
-def test_an_import_leaves_nothing_to_warn_of():
+def test_an_import_causes_no_warning():
     code = "import fiberrt.monkey, fiberrt.socket, fiberrt.ssl, fiberrt.subprocess, fiberrt.signal, fiberrt.selectors"
     done = subprocess.run([sys.executable, "-X", "dev", "-c", code], capture_output=True, text=True, check=True)
     assert done.stderr == ""

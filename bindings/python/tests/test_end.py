@@ -37,7 +37,7 @@ def test_exit_is_not_held_up_for_ever(program):
     assert (done.code, done.out) == (0, "1\n")
 
 
-def test_exit_reports_what_nobody_asked_for(program):
+def test_exit_reports_unretrieved_exceptions(program):
     done = program("""
         import fiberrt
         def bad():
@@ -455,7 +455,7 @@ def test_the_end_is_not_over_before_its_finalizers(lines):
     ) == ["False True None True False None 2", "4", "5"]
 
 
-def test_finalizers_of_what_nobody_asks_for_wait(program):
+def test_finalizers_of_unretrieved_results_wait(program):
     done = program(
         f"{HOLDS}"
         """
@@ -628,7 +628,7 @@ def test_worlds_of_threads_that_are_gone_are_left_over_and_swept(lines):
 
 
 @pytest.mark.parametrize("first", ["mine = fiberrt.current()", "fiberrt.reschedule()", "fiberrt.spawn(int).join()"])
-def test_a_finalizer_is_the_first_of_its_thread_to_wait(lines, first):
+def test_a_finalizer_is_the_first_function_of_its_thread_to_wait(lines, first):
     """A finalizer runs while the thread's world is being opened."""
     assert lines(f"""
         import fiberrt, gc, threading
@@ -714,7 +714,7 @@ def test_a_fiber_that_was_lost_with_its_thread_is_joined(lines):
 
 
 @pytest.mark.parametrize("keep", ["variable.set(Late())", "plain.thing = Late()", "mine.thing = Late()"])
-def test_finalizers_of_what_a_call_leaves_to_a_thread_of_the_pool_wait(lines, monkeypatch, keep):
+def test_finalizers_of_objects_left_to_a_pool_thread_wait(lines, monkeypatch, keep):
     monkeypatch.setenv("PYTHONMALLOC", "debug")  # so that what was freed is seen
     assert lines(f"""
         import contextvars, fiberrt, threading
@@ -731,7 +731,7 @@ def test_finalizers_of_what_a_call_leaves_to_a_thread_of_the_pool_wait(lines, mo
         """) == ["[0, 1, 2, 3, 4, 5] 6 False"]
 
 
-def test_others_look_at_a_world_whose_thread_is_about_to_be_gone(lines, monkeypatch):
+def test_others_look_at_a_world_whose_thread_is_ending(lines, monkeypatch):
     monkeypatch.setenv("PYTHONMALLOC", "debug")  # so that what was freed is seen
     assert lines("""
         import contextvars, fiberrt, io, sys, threading
@@ -763,7 +763,7 @@ def test_others_look_at_a_world_whose_thread_is_about_to_be_gone(lines, monkeypa
         """) == ["True"]
 
 
-def test_what_is_lost_goes(lines):
+def test_lost_objects_are_freed(lines):
     assert lines("""
         import contextvars, fiberrt, os, threading, weakref
         class Late:
@@ -846,7 +846,7 @@ def test_a_forked_child_keeps_its_values(lines, where):
         """) == ["1 2 {'x': 1} False", "2 False"] + ["dropped"] * ("spawn" in where) + ["0"]
 
 
-def test_finalizers_of_what_a_fork_loses(lines):
+def test_finalizers_of_objects_that_a_fork_loses(lines):
     """They wait, and make fibers, which are the child's."""
     assert lines("""
         import fiberrt, os

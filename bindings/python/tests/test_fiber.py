@@ -58,7 +58,7 @@ def test_exception_is_raised_by_result_with_its_traceback():
     assert fiber.join() is True  # does not raise
 
 
-def test_exception_nobody_asks_for_is_reported_once(unraisable):
+def test_an_unretrieved_exception_is_reported_once(unraisable):
     def bad():
         raise ValueError("lost")
 
@@ -293,7 +293,7 @@ def test_current():
     assert fiberrt.current() is main
 
 
-def test_what_it_held_goes_when_it_ends():
+def test_objects_it_held_are_freed_when_it_ends():
     class Thing:
         pass
 
@@ -379,7 +379,7 @@ def test_stack_size():
         fiberrt.stack_size(before)
 
 
-def test_what_pybind11_calls_runs_nothing_that_waits():
+def test_pybind11_callbacks_run_no_finalizer_that_waits():
     class Waits:
         """Several of these at a time would end the process, were they asked within a function of pybind11's."""
 

@@ -251,7 +251,7 @@ def test_patched_twice(lines):
     ) == ["True"]
 
 
-def test_nobody_selects_itself_or_a_main_flow():
+def test_no_fiber_selects_itself_or_a_main_flow():
     main = fiberrt.current()
 
     def f():
@@ -275,7 +275,7 @@ def test_nobody_selects_itself_or_a_main_flow():
         "thing = fiberrt.spawn(lambda last: last, last); thing.join()",
     ],
 )
-def test_freed_one_within_the_other(lines, hold):
+def test_freed_during_another_free(lines, hold):
     assert lines(f"""
         import fiberrt
         class Mine(fiberrt.Queue):
@@ -368,7 +368,7 @@ def test_a_fiber_ends_while_the_first_watches_it(wait):
     assert seen == [True] and queue.get(timeout=60) is fiber and queue.empty()
 
 
-def test_a_finalizer_sets_the_first_local_while_that_is_done():
+def test_a_finalizer_sets_the_first_local_meanwhile():
     mine = fiberrt.local()
 
     class Sets:
@@ -398,7 +398,7 @@ def test_a_finalizer_sets_the_first_local_while_that_is_done():
 
 
 @pytest.mark.parametrize("begun", [False, True])
-def test_what_was_not_thrown_for_want_of_memory_is_not_raised(begun):
+def test_a_throw_that_failed_for_lack_of_memory_is_not_raised(begun):
     testcapi = pytest.importorskip("_testcapi", reason="the interpreter has no _testcapi")
     error = KeyError("not thrown")
     refused = 0

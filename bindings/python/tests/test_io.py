@@ -75,7 +75,7 @@ def test_pipes_and_wait_fd():
         os.close(r), os.close(w)
 
 
-def test_close_ends_what_others_do(pair):
+def test_close_ends_calls_of_others(pair):
     a, b = pair
     fiber = fiberrt.spawn(engine.recv, a, 1)
     fiberrt.reschedule()

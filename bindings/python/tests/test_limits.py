@@ -135,7 +135,7 @@ def run(most):
 
 
 @pytest.mark.parametrize("how", ["spawn", "patch"])
-def test_a_recursion_limit_is_what_it_says(lines, how):
+def test_a_recursion_limit_holds(lines, how):
     # As deep as in a thread's main flow, also where levels of Python and of C are counted as one (3.11).
     assert lines(DEEP + """
 def at(limit, most):

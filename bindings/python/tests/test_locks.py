@@ -62,7 +62,7 @@ def test_fibers_get_it_in_their_order(kind):
 
 
 @pytest.mark.parametrize("kind", [Lock, RLock, Semaphore, BoundedSemaphore])
-def test_a_cancelled_waiter_has_nothing_and_keeps_nobody_waiting(kind):
+def test_a_cancelled_waiter_takes_nothing_and_blocks_no_other_waiter(kind):
     lock, got = kind(), []
 
     def f(i):
@@ -118,7 +118,7 @@ def shape(thing):
     return re.sub("(fiberrt|threading|_thread)\\.", "", text).replace("lock object", "Lock object")
 
 
-def test_reprs_are_those_of_threading():
+def test_reprs_match_threading():
     def change(kind):
         thing = kind()
         yield thing
@@ -167,7 +167,7 @@ def test_the_repr_of_an_rlock_names_its_owner():
     assert "<unlocked fiberrt.RLock object owner=0 count=0 " in repr(lock)
 
 
-def test_any_fiber_and_thread_may_release_a_lock_but_of_an_rlock_only_the_owner():
+def test_any_fiber_or_thread_may_release_a_lock_and_only_the_owner_an_rlock():
     lock, rlock = Lock(), RLock()
     lock.acquire()
     in_thread(lock.release)()
@@ -317,7 +317,7 @@ def test_conditions(lock):
     assert len(got) == 5 and not condition._waiters
 
 
-def test_a_condition_of_a_lock_taken_twice_is_given_up_wholly_and_had_again_so():
+def test_a_condition_releases_and_restores_a_lock_taken_twice():
     condition = Condition()
 
     def f():
@@ -355,7 +355,7 @@ def test_a_cancelled_waiter_of_a_condition_holds_the_lock_and_hands_its_notify_o
     assert not condition._lock.locked() and not condition._waiters
 
 
-def test_what_is_thrown_while_a_condition_takes_its_lock_again_comes_later():
+def test_a_throw_while_a_condition_retakes_its_lock_comes_later():
     condition = Condition(Lock())
 
     def f():
@@ -492,7 +492,7 @@ def test_no_references_leak():
 
 
 @pytest.mark.parametrize("kind", [fiberrt.Lock, fiberrt.RLock, threading.Lock, threading.RLock])
-def test_a_timeout_beyond_what_locks_can_wait(kind):
+def test_a_timeout_beyond_the_longest_wait_of_locks(kind):
     assert kind().acquire(timeout=9e9)
     for much in (1e10, 1e300, float("inf")):
         with pytest.raises(OverflowError):
@@ -561,7 +561,7 @@ def test_subclasses_call_init_with_their_own_arguments_and_have_attributes():
         fiberrt.Event(1)
 
 
-def test_what_has_attributes_and_goes_in_a_circle_is_collected():
+def test_cycles_with_attributes_are_collected():
     class Mark:
         pass
 

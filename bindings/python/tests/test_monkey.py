@@ -60,7 +60,7 @@ def test_requests_overlap(lines):
     """) == ["True"]
 
 
-def test_what_is_replaced(lines):
+def test_replaced_functions(lines):
     assert lines("""
         import select, selectors, socket, ssl, subprocess, time
         import fiberrt.monkey as monkey, fiberrt
@@ -246,7 +246,7 @@ def test_a_regular_file_is_never_exceptional(module, tmp_path):
         assert poll.poll() == [(file.fileno(), select.POLLIN)]
 
 
-def test_of_two_polls_of_an_object_the_second_is_refused(pair):
+def test_the_second_poll_of_an_object_is_refused(pair):
     poll = own_select.poll()
     poll.register(pair[0], select.POLLIN)
     fiber = fiberrt.spawn(poll.poll)
@@ -269,7 +269,7 @@ def test_of_two_polls_of_an_object_the_second_is_refused(pair):
 
 
 @SELECTS
-def test_poll_makes_objects_that_nothing_else_makes(module):
+def test_only_poll_makes_poll_objects(module):
     kind = type(module.poll())
     with pytest.raises(TypeError, match=f"cannot create '{kind.__module__}.{kind.__name__}' instances"):
         kind()
@@ -326,7 +326,7 @@ look("now")
         assert done.stdout.splitlines() == told, args
 
 
-def test_what_a_script_raises(tmp_path):
+def test_an_exception_of_a_script(tmp_path):
     script = tmp_path / "script.py"
     script.write_text("def f(): raise KeyError('x')\nf()\n")
     done = run(str(script))

@@ -40,7 +40,7 @@ def test_threads_are_fibers_that_overlap(patched):
     """) == ["101 101 True", "1 100 True", "True 1", "False True"]
 
 
-def test_what_a_thread_has(patched):
+def test_attributes_of_a_thread(patched):
     assert patched("""
         def work():
             me = threading.current_thread()
@@ -220,7 +220,7 @@ def test_executors(patched):
     """) == ["0 49", "True", "0 1", "[0, 1, 4, 9, 16]", "TypeError", "timeout", "[45, 45, 45, 45, 45]"]
 
 
-def test_what_was_imported_before(lines):
+def test_modules_imported_before(lines):
     # A library has its own locks and imported names; these are replaced, except locks that are held.
     assert lines("""
         import concurrent.futures.thread, logging, tempfile, threading, _thread, types, sys, queue
@@ -255,7 +255,7 @@ def test_what_was_imported_before(lines):
     ]  # fmt: skip
 
 
-def test_real_threads_beside(lines):
+def test_real_threads_run_next_to_fibers(lines):
     assert lines("""
         import threading, _thread, time
         go, ended = threading.Event(), []

@@ -287,7 +287,7 @@ def test_a_handler_that_runs_during_a_switch_writes_to_a_pipe(patched):
     """) == ["b'x'"]
 
 
-def test_what_is_thrown_ends_a_read_and_a_write(patched):
+def test_a_throw_ends_a_read_and_a_write(patched):
     assert patched("""
         r, w = os.pipe()
         for call in (lambda: os.read(r, 1)), (lambda: os.write(w, b"x" * 1000000)):
@@ -301,7 +301,7 @@ def test_what_is_thrown_ends_a_read_and_a_write(patched):
     """) == ["KeyError('thrown') " * 4]
 
 
-def test_numbers_are_what_has_an_index(patched):
+def test_numbers_are_objects_with_an_index(patched):
     assert patched("""
         class Number:
             def __init__(self, value): self.value = value

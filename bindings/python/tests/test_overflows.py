@@ -53,7 +53,7 @@ def test_an_overflow_is_named(program, before, after, named, fault):
     assert done.err.count("fiberrt:") == named
 
 
-def test_what_stands_in_the_way_of_reports(lines):
+def test_obstacles_to_reports(lines):
     assert lines("""
         import _signal, faulthandler, resource, _thread, fiberrt
         def told(on):

@@ -79,7 +79,7 @@ def test_join(kind):
 
 
 @pytest.mark.parametrize("kind", [Queue, LifoQueue])
-def test_who_waits_first_is_served_first_and_newcomers_do_not_overtake(kind):
+def test_the_first_waiter_is_served_first_and_newcomers_do_not_overtake(kind):
     q, got = kind(), []
     fibers = [waiting(fiberrt.spawn(lambda i=i: got.append((i, q.get())))) for i in range(3)]
     q.put("a")
@@ -252,7 +252,7 @@ def test_cancelled_ends_of_a_channel():
         c.receive(0)
 
 
-def test_what_is_left_in_a_channel_is_freed():
+def test_items_left_in_a_channel_are_freed():
     class Item:
         pass
 

@@ -71,7 +71,7 @@ def test_a_limit_that_expired_does_not_swallow_a_cancel_that_came_later():
     assert fiber.cancelled
 
 
-def test_own_timeout_and_that_of_a_scope_are_told_apart():
+def test_own_timeout_and_scope_timeout_are_distinguished():
     fiber = fiberrt.spawn(fiberrt.sleep, 60)
     with fiberrt.move_on_after(0.01) as scope:
         fiber.join(60)
@@ -203,7 +203,7 @@ def test_shield_holds_a_limit_back():
     assert scope.expired and seen == [1]
 
 
-def test_cancelled_error_is_no_exception():
+def test_cancelled_error_is_not_an_exception():
     assert issubclass(CancelledError, BaseException) and not issubclass(CancelledError, Exception)
 
 

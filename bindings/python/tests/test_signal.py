@@ -127,7 +127,7 @@ def test_sigwait(blocked):
     assert scope.expired
 
 
-def test_sigwait_blocks_what_is_not_blocked():
+def test_sigwait_blocks_unblocked_signals():
     def mask():
         return signal.pthread_sigmask(signal.SIG_BLOCK, ()) & {signal.SIGHUP, signal.SIGUSR2}
 
@@ -229,7 +229,7 @@ def test_a_handler_is_taken_back_before_anything_else_has_run(lines):
     """) == ["0"]  # fmt: skip
 
 
-def test_the_same_after_patch_and_in_the_child_of_a_fork(lines):
+def test_after_patch_and_in_the_child_of_a_fork(lines):
     assert lines(
         LATE
         + """
@@ -245,7 +245,7 @@ def test_the_same_after_patch_and_in_the_child_of_a_fork(lines):
     ) == ["True", "True 17"]
 
 
-def test_others_who_are_told_of_signals(lines):
+def test_other_receivers_of_signals(lines):
     assert lines("""
         import os, signal, socket
         import fiberrt, fiberrt.signal
@@ -316,7 +316,7 @@ def test_handlers_that_are_set_and_put_back_leave_nothing(lines):
 
 
 @pytest.mark.parametrize("call", ["offload", "to_thread"])
-def test_what_a_handler_raises_while_a_function_runs_elsewhere_is_raised_at_its_end(lines, call):
+def test_an_exception_of_a_handler_during_an_offloaded_function_is_raised_at_its_end(lines, call):
     # There may be no other wait after it.
     assert lines("""
         import os, signal, sys, time, fiberrt
@@ -334,7 +334,7 @@ def test_what_a_handler_raises_while_a_function_runs_elsewhere_is_raised_at_its_
     """, "fail" if call == "offload" else "", call) == ["True", "True", "5"]
 
 
-def test_what_a_handler_raises_at_the_very_end_is_told(program):
+def test_an_exception_of_a_handler_at_the_very_end_is_reported(program):
     done = program("""
         import os, signal, fiberrt
         signal.signal(signal.SIGINT, signal.default_int_handler)

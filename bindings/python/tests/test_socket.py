@@ -544,7 +544,7 @@ def ends_with_ebadf(fiber):
 
 
 @pytest.mark.parametrize("timeout", [None, PATIENCE])
-def test_close_ends_what_others_wait_for(timeout):
+def test_close_ends_waits_of_others(timeout):
     net = fiberrt.socket
     client, server = World(net, fiberrt.spawn).tcp()
     small_buffers(client, server)
@@ -662,7 +662,7 @@ def test_a_cancelled_create_connection_leaves_no_socket():
         assert fiber.cancelled and len(os.listdir("/proc/self/fd")) == len(before)
 
 
-def test_names_are_looked_up_beside(monkeypatch):
+def test_names_are_looked_up_on_a_thread(monkeypatch):
     asked, answer = threading.Event(), threading.Event()
 
     def slow(*args):

@@ -248,7 +248,7 @@ def test_connect_and_accept(world):
             serves.result(PATIENCE)[0].close()
 
 
-def test_what_is_no_tls(world):
+def test_a_peer_without_tls(world):
     a, b = world.net.socketpair()
     with b:
         b.sendall(b"hello there, this is no TLS\n")
@@ -274,7 +274,7 @@ def test_both_ways_at_once(fibers):  # two threads would not get on with that
 
 
 @pytest.mark.parametrize("timeout", [None, PATIENCE])
-def test_close_ends_what_others_wait_for(fibers, timeout):
+def test_close_ends_waits_of_others(fibers, timeout):
     client, server = fibers.pair()
     client.settimeout(timeout)
     reads = fiberrt.spawn(client.recv, 1)
@@ -346,7 +346,7 @@ def test_a_wakeup_of_a_fiber_that_waits_for_anothers_write_is_kept(fibers):
     assert woken
 
 
-def test_of_writers_that_wait_one_is_cancelled(fibers):
+def test_one_of_several_waiting_writers_is_cancelled(fibers):
     client, server = fibers.pair()
     with client, server:
         first = fiberrt.spawn(client.sendall, b"a" * 3_000_000)

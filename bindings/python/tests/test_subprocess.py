@@ -142,7 +142,7 @@ def test_a_child_that_does_not_read(sub):
             process.stdin.write(b"x")
 
 
-def test_a_child_that_others_have_taken(sub):
+def test_a_child_that_another_caller_has_reaped(sub):
     with sub.Popen(["true"]) as process:
         os.waitpid(process.pid, 0)
         assert process.wait(PATIENCE) == 0

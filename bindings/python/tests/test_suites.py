@@ -60,7 +60,7 @@ def suites(tmp_path):
     return run
 
 
-def test_differences_that_are_listed_or_not(suites):
+def test_listed_and_unlisted_differences(suites):
     status, told = suites("test_small", "")
     assert status == 1
     assert told[-2:] == [
@@ -75,7 +75,7 @@ def test_differences_that_are_listed_or_not(suites):
     ]
 
 
-def test_what_is_listed_must_differ_unless_it_varies(suites):
+def test_listed_tests_must_differ_unless_they_vary(suites):
     status, told = suites("test_small", DIFFER + SAME)
     assert status == 1
     assert told[-1] == "test.test_small.Tests.test_same does not differ here: IT IS LISTED, AND MUST NOT BE"
@@ -99,6 +99,6 @@ def test_tests_that_end_the_process_or_hang(suites):
     ]  # fmt: skip
 
 
-def test_a_file_that_cannot_be_imported_is_not_taken_for_one_that_passes(suites):
+def test_a_file_that_cannot_be_imported_does_not_count_as_passed(suites):
     status, told = suites("test_none", "")
     assert status == 1, told

@@ -78,7 +78,7 @@ def test_a_cancel_does_not_wait_for_the_function():
             fiberrt.sleep(0.001)
 
 
-def test_one_that_is_cancelled_before_it_begins_never_runs():
+def test_a_call_cancelled_before_it_begins_never_runs():
     ran = []
 
     def body():

@@ -68,7 +68,7 @@ def test_map_raises_where_the_result_is_due_and_cancels_the_rest():
         next(results)
 
 
-def test_map_that_nobody_wants_is_cancelled():
+def test_an_abandoned_map_is_cancelled():
     results = fiberrt.map(fiberrt.sleep, [60, 60, 60], limit=2)
     fiberrt.reschedule()
     del results
@@ -188,7 +188,7 @@ def test_cancelled_futures():
         second.result()
 
 
-def test_an_executor_whose_thread_ends_leaves_nobody_waiting():
+def test_an_executor_whose_thread_ends_leaves_no_caller_waiting():
     made = []
 
     def home():

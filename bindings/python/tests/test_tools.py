@@ -118,7 +118,7 @@ def test_pdb(tmp_path):
     assert "('at', 0, 0)" in told and "('at', 1, 0)" in told and "sum 1" in told
 
 
-def test_samplers_see_what_runs():
+def test_samplers_see_the_running_code():
     over, seen = [], set()
 
     def sample():
@@ -145,7 +145,7 @@ def test_samplers_see_what_runs():
         fiber.join()
     over.append(1)
     thread.join()
-    assert "spin" in seen and any("test_samplers_see_what_runs" in text for text in seen)
+    assert "spin" in seen and any("test_samplers_see_the_running_code" in text for text in seen)
 
 
 def test_faulthandler_in_a_fiber_ends_at_its_function():
@@ -159,7 +159,7 @@ def test_faulthandler_in_a_fiber_ends_at_its_function():
     assert " in dump" in text and "test_faulthandler" not in text
 
 
-def test_a_fault_in_a_fiber_is_told():
+def test_a_fault_in_a_fiber_is_reported():
     done = run_program("import fiberrt, faulthandler\nfiberrt.spawn(faulthandler._sigsegv).join()")
     assert done.code < 0 and "Segmentation fault" in done.err
 
