@@ -939,7 +939,7 @@ static void join_cords(void) {
     for (struct cord *cord = server.cords + 1; cord < server.cords + server.threads; cord++) {
         int64_t left = here->end + FIBER_SEC(2) - fiber_now();
         if (fiber_cord_join_timeout(cord->handle, NULL, left > 0 ? left : 0) == -ETIMEDOUT) {
-            fputs("httpd: a thread is stuck, and not waited for\n", stderr);
+            fputs("httpd: a thread is stuck; httpd ends without it\n", stderr);
         }
     }
 }

@@ -305,7 +305,7 @@ void call_life() {
         if (!buffer || !size) FUZZ_CHECK(result < 0);
         break;
     }
-    case 10: CALL(fiber_set_name, a_fiber(), maybe("a name that is longer than what is kept of it")); break;
+    case 10: CALL(fiber_set_name, a_fiber(), maybe("a name that is longer than the library keeps")); break;
     case 11: CALL(fiber_yield); break;
     case 12: CALL(fiber_yield_timeout, any_duration()); break;
     case 13: CALL(fiber_yield_value, maybe(&pointer)); break;

@@ -105,7 +105,7 @@ class Copy:
             try:
                 memory = read(at, size * chunk)
             except gdb.MemoryError:
-                print("Of some %ss nothing is known: what should be at 0x%x cannot be read." % (kind, at))
+                print("Some %ss are left out: the memory at 0x%x cannot be read." % (kind, at))
                 continue
             for i in range(chunk):
                 one = memory[i * size:(i + 1) * size]
@@ -242,7 +242,7 @@ class Fiber:
         if fd >= 0:
             text += " on descriptor %d" % fd
         if integer(4, read(self.wait + copy["op_stop_reason"], 4), 0):
-            text += ", whose end has been asked for"
+            text += ", which is asked to end"
         return text
 
     def describe(self):
@@ -253,7 +253,7 @@ class Fiber:
             elif self.state == "transferring":
                 text += "fiber 0x%016x" % self.wait  # the target's handle is stored in place of the Wait
         except gdb.MemoryError:
-            text += " (what for cannot be read)"
+            text += " (the reason cannot be read)"
         if self.cancelled:
             text += "; cancelled"
         if self.permit:
@@ -496,7 +496,7 @@ def find(text, fibers, several):
             wanted = wanted["id"]  # the value is a fiber_t
         wanted = int(wanted) & (1 << 64) - 1
     except (gdb.error, ValueError, TypeError):
-        raise gdb.GdbError("fiberrt: %s is no fiber's number, name or handle" % text) from None
+        raise gdb.GdbError("fiberrt: %s is not the number, name or handle of a fiber" % text) from None
     for fiber in fibers:
         if wanted == fiber.id or (not several and wanted == fiber.index):
             return fiber

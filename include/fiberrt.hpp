@@ -565,7 +565,7 @@ public:
         wait();
         auto outcome = std::move(outcome_);
         handle_ = {0};
-        if (!outcome->finished.load(std::memory_order_acquire)) throw error(end_, "the fiber has not come to its end");
+        if (!outcome->finished.load(std::memory_order_acquire)) throw error(end_, "the fiber has not ended");
         if (outcome->failure) std::rethrow_exception(std::move(outcome->failure));
         if constexpr (!std::is_void_v<T>) return std::move(*outcome->value);
     }
@@ -2367,7 +2367,8 @@ struct hosted_body final : outcome<T> {
     [[gnu::noinline]] int ended() {
         auto& promise = coroutine->frame_.promise();
         try { // moving the value may throw
-            if (!coroutine->frame_.done()) throw error(-EINVAL, "a task awaited what does not let its fiber go on");
+            if (!coroutine->frame_.done())
+                throw error(-EINVAL, "a task awaited an object that does not let its fiber go on");
             if (promise.failure) {
                 this->failure = std::move(promise.failure);
             } else if constexpr (std::is_void_v<T>) {

@@ -604,7 +604,7 @@ void settle_fiber(Actor &actor, Ward &ward) {
         if (joins || (ward.place->guest && ward.place->joins)) {
             EXPECT_EQ(error, -ESRCH);
         } else {
-            EXPECT_TRUE(error == 0 || ward.place->guest) << "nobody has joined it, and its end is lost: " << error;
+            EXPECT_TRUE(error == 0 || ward.place->guest) << "no fiber has joined it, and its end is lost: " << error;
         }
     }
     if (surely_runs) {

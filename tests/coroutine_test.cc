@@ -622,7 +622,7 @@ TEST(Coroutine, ManyTakeTurns) {
 
 TEST(CoroutineDeathTest, AnExceptionThatLeavesADetachedOneTerminates) {
     GTEST_FLAG_SET(death_test_style, "threadsafe");
-    if (simulated()) GTEST_SKIP() << "a simulation ends otherwise";
+    if (simulated()) GTEST_SKIP() << "a simulation ends differently";
     EXPECT_DEATH(
         {
             f::spawn_detached(throws("nobody joins"));

@@ -81,7 +81,7 @@ check(
     "a report of a sanitizer counts at once",
     not result("race", first + "echo SUMMARY: ThreadSanitizer: race; exit 1")[0],
 )
-check("also beside a test that fails by itself", not result("both", "exit 1", first + "kill -SEGV $$")[0])
+check("also next to a test that fails by itself", not result("both", "exit 1", first + "kill -SEGV $$")[0])
 
 case = building.Test(
     "program.3", "run", ["a.cc:3: Skipped", "no ring", "[  SKIPPED ] A.B (0 ms)", "[  PASSED  ] 4 tests."]
@@ -145,10 +145,10 @@ for script in listed:
     lines = (SOURCE / script).read_text().splitlines() if (SOURCE / script).exists() else ["# (deleted)"] * 3
     head = lines[: next((i for i, line in enumerate(lines) if line[:1] != "#"), None)]
     if all(line.startswith(("#!", "# SPDX")) for line in head):
-        check(f"{script} begins with a comment that says what it is for", False)
+        check(f"{script} begins with a comment that states its purpose", False)
     if len(lines) > 40 and not any(line.startswith("# Shell, because ") for line in head):
         check(f"the head of {script}, which has {len(lines)} lines, says why it is a shell script", False)
-check(f"all of {len(listed)} shell scripts say what they are for", True)
+check(f"all of {len(listed)} shell scripts state their purpose", True)
 
 # ./dev help lists each command.
 listed = subprocess.run(["./dev", "help"], cwd=SOURCE, capture_output=True, text=True).stdout
@@ -218,4 +218,4 @@ with open(os.open(folder / "running", os.O_RDWR)) as fifo:
 check("what dev runs is running", not gone.poll(0))
 dev.send_signal(signal.SIGTERM)
 check("dev that meets SIGTERM says so by its status", dev.wait() == 128 + signal.SIGTERM)
-check("and what it ran has ended", len(gone.poll(0)) == 3)
+check("and the processes that it started have ended", len(gone.poll(0)) == 3)

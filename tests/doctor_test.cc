@@ -258,7 +258,7 @@ TEST_P(DoctorRefusalTest, ByAFilter) {
     if (cause == "seccomp") {
         EXPECT_NE(report.text.find("seccomp"), std::string::npos) << report.text;
     }
-    EXPECT_EQ(report.fact("io_uring_flags", "flags"), "none") << "nobody knows what the kernel would take";
+    EXPECT_EQ(report.fact("io_uring_flags", "flags"), "none") << "the kernel's choice is unknown";
     if (error != EMFILE) {
         EXPECT_EQ(report.words("backend", "backend"), HAVE_EV ? "ev" : "");
     }
@@ -300,7 +300,7 @@ TEST_F(DoctorTest, ABackendByName) {
 }
 
 #if FIBERRT_TEST_ASAN || FIBERRT_TEST_TSAN
-#define NOT_WITH_A_SANITIZER() GTEST_SKIP() << "a sanitizer needs mappings and address space of its own"
+#define NOT_WITH_A_SANITIZER() GTEST_SKIP() << "a sanitizer needs more mappings and address space"
 #else
 #define NOT_WITH_A_SANITIZER() (void)0
 #endif

@@ -877,7 +877,7 @@ TEST_F(EmbedTest, ARunGoesOnUntilNothingIsRunnable) {
         int runs = 0;
         while (readable(fd) && runs < 1000) EXPECT_GE(fiber_cord_run(0), 0), runs++;
         EXPECT_EQ(rounds, 100);
-        EXPECT_LE(runs, 20) << "of which only those beyond the first were due to the slice of time";
+        EXPECT_LE(runs, 20) << "only the later ones were due to the time slice";
         join(one);
         join(two);
     });

@@ -26,9 +26,8 @@ bool ring_to_be_had() {
            errno == EFAULT;
 }
 
-#define NEEDS_A_RING()     \
-    if (!ring_to_be_had()) \
-    GTEST_SKIP() << "the library or the kernel has no io_uring here, which a filter could forbid in part"
+#define NEEDS_A_RING() \
+    if (!ring_to_be_had()) GTEST_SKIP() << "there is no io_uring here that a filter could restrict"
 
 // It is as good as none.
 TEST(FilterDeathTest, ARingThatMayNotBeEntered) {

@@ -13,7 +13,7 @@
 namespace {
 
 #define NEEDS_THE_WORLD() \
-    if (simulated() || !FIBERRT_TEST_IO) GTEST_SKIP() << "there are neither processes nor threads, or no I/O"
+    if (simulated() || !FIBERRT_TEST_IO) GTEST_SKIP() << "the simulation, or a build without I/O, has no processes"
 
 // Whether it is a child of this process whose end no call has taken.
 bool is_child(pid_t pid) {

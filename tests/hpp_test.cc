@@ -326,7 +326,7 @@ using FiberDeathTest = ::testing::Test;
 // The exception's text is reported, like a fiber's name, before the program ends.
 TEST(FiberDeathTest, AnExceptionThatLeavesADetachedFiberTerminates) {
     GTEST_FLAG_SET(death_test_style, "threadsafe");
-    if (simulated()) GTEST_SKIP() << "a simulation ends otherwise";
+    if (simulated()) GTEST_SKIP() << "a simulation ends differently";
     EXPECT_DEATH(
         {
             f::spawn_detached(f::attributes().name("loner"), [] { throw std::runtime_error("nobody joins"); });

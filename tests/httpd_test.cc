@@ -388,7 +388,7 @@ TEST_F(Httpd, SendsTheTimeOfModification) {
 TEST_F(Httpd, OutlivesTimesOfModificationBeyondAnyDate) {
     std::string folder = "/dev/shm/httpd_test_XXXXXX";
     if (mkdtemp(folder.data()) == nullptr) {
-        GTEST_SKIP() << "no tmpfs to be had at /dev/shm";
+        GTEST_SKIP() << "there is no tmpfs at /dev/shm";
     }
     std::filesystem::remove_all(root_);
     root_ = folder;
@@ -724,7 +724,7 @@ TEST_F(HttpdListings, ComeInChunksOrToTheEndOfTheConnection) {
 
 TEST_F(HttpdListings, OfManyClientsTakeLittleMemory) {
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-    GTEST_SKIP() << "a sanitizer takes memory of its own";
+    GTEST_SKIP() << "a sanitizer takes more memory";
 #endif
     MakeMany();
     Start();
@@ -1670,7 +1670,7 @@ TEST_P(HttpdThreads, ConnectionsThatComeAtOnceDoNotExceedItsLimit) {
         answered += status == 200;
         EXPECT_TRUE(status == 200 || status == 503 || status == 0) << status;
     }
-    EXPECT_EQ(answered, 5) << "nobody has left";
+    EXPECT_EQ(answered, 5) << "no connection has ended";
     clients.clear();
     EXPECT_TRUE(DescriptorsAreBack());
     ExpectAlive();
@@ -1890,7 +1890,7 @@ TEST_F(Httpd, WritesAnAccessLog) {
     }
     Ask(Get("/hello.txt"));
     Stop();
-    EXPECT_EQ(LinesOf(log).size(), 7u) << "what was not written yet is written at the end";
+    EXPECT_EQ(LinesOf(log).size(), 7u) << "the rest is written at the end";
 }
 
 TEST_F(Httpd, WritesTheAccessLogToStandardOutput) {
@@ -2088,9 +2088,9 @@ protected:
     }
 };
 
-#define NEEDS_RUN_TIMES()                                                                 \
-    if (RunTimes().empty()) {                                                             \
-        GTEST_SKIP() << "this kernel does not tell the run times of threads (schedstat)"; \
+#define NEEDS_RUN_TIMES()                                                                   \
+    if (RunTimes().empty()) {                                                               \
+        GTEST_SKIP() << "this kernel does not report the run times of threads (schedstat)"; \
     }
 
 TEST_F(HttpdSpread, EveryThreadServesItsShareOfTheConnections) {
@@ -2196,7 +2196,7 @@ TEST_F(HttpdSpread, EndsWhileConnectionsComeAndGo) {
         Clock::time_point start = Clock::now();
         EXPECT_TRUE(process_->Signal(SIGTERM));
         EXPECT_EQ(process_->Wait(), 0) << process_->ReadErrors(milliseconds(100));
-        EXPECT_LT(MillisecondsSince(start), 30000) << "nobody kept it from ending";
+        EXPECT_LT(MillisecondsSince(start), 30000) << "nothing kept it from ending";
         ended = true;
         one.join();
         other.join();
@@ -2241,7 +2241,7 @@ TEST_F(HttpdSpread, EndsInOrderWhenOneListenerFails) {
     }
     int listener = TakeListener(process_->pid());
     if (listener < 0) {
-        GTEST_SKIP() << "no socket of the server's is to be had: " << strerror(errno);
+        GTEST_SKIP() << "no socket of the server is available: " << strerror(errno);
     }
     EXPECT_EQ(shutdown(listener, SHUT_RDWR), 0);
     close(listener);
@@ -2409,7 +2409,7 @@ TEST_P(HttpdLoad, TwentyThousandRequestsLeaveNothingBehind) {
     ASSERT_GT(before, 0);
     load(400, 40);
     EXPECT_TRUE(DescriptorsAreBack());
-    EXPECT_LE(ResidentKib(), before + 512 * GetParam()) << "KiB resident; each thread keeps stacks of its own";
+    EXPECT_LE(ResidentKib(), before + 512 * GetParam()) << "KiB resident; each thread keeps its own stacks";
     Stop();
 }
 

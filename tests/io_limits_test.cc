@@ -133,7 +133,7 @@ TEST_P(NoThreadsDeathTest, AStoppedTerminalDoesNotHoldUpOthers) {
 // many as the limit.
 TEST(FewThreadsDeathTest, AFileIsOpenedWhileManyFifosWait) {
     if (::geteuid() != 0)
-        GTEST_SKIP() << "who is not root may have no threads at all under this limit: NoThreadsDeathTest is about that";
+        GTEST_SKIP() << "only root may have threads under this limit; NoThreadsDeathTest tests the other case";
     Folder folder;
     const std::string fifo = folder.path("fifo"), path = folder.path("file");
     ASSERT_EQ(::mkfifo(fifo.c_str(), 0600), 0);

@@ -26,7 +26,7 @@ failures = []
 
 def replaced(text, old, new):
     if text.count(old) != 1:
-        failures.append(f"{text.count(old)} times there, where a mistake was to be planted: {old!r}")
+        failures.append(f"{text.count(old)} times there, instead of once: {old!r}")
     return text.replace(old, new)
 
 
@@ -53,7 +53,7 @@ IN_THE_HEADER = (
     ("an error that there is not, in a text", " * Waits until a cord has ended,",
      " * -ENOPE. Waits until a cord has ended,", "there is no error ENOPE"),
     ("no description", "/** Returns the handle of the calling fiber, in *out. Errors", "/** Errors",
-     "fiber_self: nothing says what it does"),
+     "fiber_self: it has no description"),
     ("no comment", "/** Resets an event. Returns 1 if it was set, 0 if not. */\n", "", "fiber_event_reset: "),
     ("a section without a field", " * Defaults: Where: anywhere. Switches: no. Since: 0.1. Errors: none.\n",
      " * Defaults: Where: anywhere. Since: 0.1. Errors: none.\n", "the field Switches is missing"),
@@ -62,7 +62,7 @@ IN_THE_HEADER = (
     ("a constant that there is not", "one of FIBER_NEW", "one of FIBER_NOT_YET, FIBER_NEW",
      "there is nothing called FIBER_NOT_YET"),
     ("nothing above", "one of FIBER_NEW … FIBER_DEAD.", "one of the five above.", "there is nothing 'the five above'"),
-    ("a constant that nobody explains", " /* never happens */", "", "FIBER_CASE_NONE: nothing says what it is"),
+    ("a constant without a comment", " /* never happens */", "", "FIBER_CASE_NONE: it has no description"),
     ("another linker name", "FIBERRT_LINKNAME(fiber_detach)", "FIBERRT_LINKNAME(fiber_attach)",
      "fiber_detach has the linker name of"),
 )

@@ -319,7 +319,7 @@ TEST(OffloadThreads, RunOnAllProcessors) {
     NEEDS_THREADS();
     cpu_set_t of_process;
     ASSERT_EQ(::sched_getaffinity(0, sizeof of_process, &of_process), 0);
-    if (CPU_COUNT(&of_process) < 2) GTEST_SKIP() << "there is one processor";
+    if (CPU_COUNT(&of_process) < 2) GTEST_SKIP() << "there is only one processor";
     NoIdling no_idling;
     NoIdling::await_none();
     cpu_set_t there;
@@ -342,7 +342,7 @@ TEST(OffloadThreads, RunOnAllProcessors) {
 // The end of the fiber's thread waits for the read, and frees the buffer afterwards: it would be unmapped.
 TEST(OffloadThreads, HaveTheBufferOfACopyAsLongAsTheyRead) {
     NEEDS_THREADS();
-    if (std::string(fiber_backend_name()) != "ev") GTEST_SKIP() << "a ring has no thread of the pool read a file";
+    if (std::string(fiber_backend_name()) != "ev") GTEST_SKIP() << "on io_uring no pool thread reads files";
     mallopt(M_MMAP_THRESHOLD, 64 << 10); // not with the allocators of sanitizers, which report the error themselves
     Descriptor file(::memfd_create("names_test", MFD_CLOEXEC));
     ASSERT_EQ(::ftruncate(file, 1000), 0);
@@ -424,7 +424,7 @@ TEST(Lookup, RefusesBadArguments) {
 
 // The resolver is called on the fiber's stack, of whatever size.
 TEST(Lookup, OfNumbersFitsOnTheSmallestStack) {
-    if (FIBERRT_TEST_ASAN) GTEST_SKIP() << "AddressSanitizer's own frames in it do not fit";
+    if (FIBERRT_TEST_ASAN) GTEST_SKIP() << "AddressSanitizer's own frames do not fit in it";
     fiber_attr_t *attr = nullptr;
     ASSERT_EQ(fiber_attr_create(&attr), 0);
     EXPECT_EQ(fiber_attr_set_stack_size(attr, FIBER_STACK_MIN), 0);

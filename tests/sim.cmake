@@ -38,7 +38,7 @@ if(TARGET example_bank)
         COMMAND fiberrt_sim --timeout 60 --exhaustive -- $<TARGET_FILE:example_bank>)
     set_tests_properties(sim_exhaustive.the_bank PROPERTIES PASS_REGULAR_EXPRESSION "balance is [0-9]+, and should be 350")
     add_test(NAME sim_exhaustive.all_of_hello COMMAND fiberrt_sim --timeout 60 --exhaustive -- $<TARGET_FILE:example_hello>)
-    set_tests_properties(sim_exhaustive.all_of_hello PROPERTIES PASS_REGULAR_EXPRESSION "runs, all that there are")
+    set_tests_properties(sim_exhaustive.all_of_hello PROPERTIES PASS_REGULAR_EXPRESSION "runs, all possible runs")
     add_test(NAME sim_seeds.the_mailbox COMMAND fiberrt_sim --seeds 1-300 -- $<TARGET_FILE:example_mailbox>)
 endif()
 
@@ -81,7 +81,7 @@ if(NOT "thread" IN_LIST FIBERRT_SANITIZE)
                 continue()
             endif()
             add_test(NAME ${name} COMMAND fiberrt_sim --exhaustive --timeout 60 -- ${program})
-            set_tests_properties(${name} PROPERTIES PASS_REGULAR_EXPRESSION "runs, all that there are")
+            set_tests_properties(${name} PROPERTIES PASS_REGULAR_EXPRESSION "runs, all possible runs")
             add_test(NAME ${name}.cords COMMAND fiberrt_sim --seeds 1-100 --timeout 60 -- ${program} cords)
             set_tests_properties(${name}.cords PROPERTIES LABELS all TIMEOUT ${slow_test_timeout})
             add_test(NAME ${name}.cords.3000_seeds COMMAND fiberrt_sim --seeds 1-3000 --timeout 60 -- ${program} cords)
@@ -106,7 +106,7 @@ if(NOT "thread" IN_LIST FIBERRT_SANITIZE)
                 set(name sim_pool.${shape}.all_with_${deviations}_deviations)
                 add_test(NAME ${name} COMMAND fiberrt_sim --exhaustive --deviations ${deviations} --runs 1000000
                     --timeout 60 -- $<TARGET_FILE:sim_pool> ${shape} 2 3)
-                set_tests_properties(${name} PROPERTIES PASS_REGULAR_EXPRESSION "runs, all that there are"
+                set_tests_properties(${name} PROPERTIES PASS_REGULAR_EXPRESSION "runs, all possible runs"
                     TIMEOUT ${slow_test_timeout})
                 if(deviations GREATER 2) # minutes each
                     set_tests_properties(${name} PROPERTIES LABELS soak)

@@ -101,9 +101,9 @@ uint64_t sleeps_in(Answerer &answerer, int trips) {
 }
 
 #define NEEDS_TWO_PROCESSORS()                    \
-    NOT_UNDER_QEMU("it measures");                \
+    NOT_UNDER_QEMU("distorts times");             \
     const std::vector<int> cpus = allowed_cpus(); \
-    if (cpus.size() < 2) GTEST_SKIP() << "it takes two processors"
+    if (cpus.size() < 2) GTEST_SKIP() << "it needs two processors"
 
 TEST(Lookout, CordsBoundToDifferentProcessorsLookOut) {
     NEEDS_TWO_PROCESSORS();

@@ -8,7 +8,7 @@
 namespace {
 
 #ifndef FIBERRT_DEBUG
-TEST(SpinLock, NoSwitchUnderOne) { GTEST_SKIP() << "only builds for debugging look"; }
+TEST(SpinLock, NoSwitchUnderOne) { GTEST_SKIP() << "only debug builds check that"; }
 #else
 void *returns(void *) { return nullptr; }
 

@@ -43,7 +43,7 @@ struct StackPoolRefusal : testing::Test {
         held.low = pool.take(held.stack_class);
         EXPECT_EQ(errno, 1234);
         if (!held.low) {
-            EXPECT_EQ(held.stack_class, StackPool::class_for(size, guard)) << "a refusal changed what is asked for";
+            EXPECT_EQ(held.stack_class, StackPool::class_for(size, guard)) << "a refusal changed the request";
         }
         return held;
     }
@@ -84,7 +84,7 @@ TEST_F(StackPoolRefusal, LittleAddressSpaceIsTakenInSmallPieces) {
 }
 
 TEST_F(StackPoolRefusal, NoCommitCharge) {
-    if (FIBERRT_TEST_ASAN || FIBERRT_TEST_TSAN) GTEST_SKIP() << "a sanitizer maps memory of its own";
+    if (FIBERRT_TEST_ASAN || FIBERRT_TEST_TSAN) GTEST_SKIP() << "a sanitizer maps more memory";
     control.largest_commit = 0;
     EXPECT_EQ(take(65536).low, nullptr);
     EXPECT_EQ(take(65536).low, nullptr);
@@ -147,7 +147,7 @@ TEST_F(StackPoolRefusal, NoGuards) {
     control.refuse_mprotect_guards = false;
     expect_usable(take(65536));
     Held later = take(65536, prefer);
-    EXPECT_GE(StackPool::guard_size(later.stack_class), 65536u) << "where guards are to be had, it is guarded";
+    EXPECT_GE(StackPool::guard_size(later.stack_class), 65536u) << "where guards are available, it is guarded";
 }
 
 TEST_F(StackPoolRefusal, WithoutGuardsNoneAreMade) {

@@ -353,7 +353,7 @@ TEST_F(Trimming, ReturnsMemoryThatWasIdleForAPeriod) {
         ASSERT_EQ(holds_memory(all[i]), i < kept) << i;
         ASSERT_EQ(all[i][size / 2] != 0, i < kept) << i;
     }
-    EXPECT_EQ(pool.trim_due(), INT64_MAX) << "there is nothing more to do, and nobody needs to be woken for it";
+    EXPECT_EQ(pool.trim_due(), INT64_MAX) << "there is no more work, so no thread must wake";
 }
 
 TEST_F(Trimming, KeepsLittleIdleMemory) {

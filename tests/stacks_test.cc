@@ -117,8 +117,8 @@ TEST(GuardAttribute, RequireAndPreferAreGuardedNoneIsNot) {
 
 TEST(GuardAttribute, AnOverflowMeetsTheGuard) {
 #if FIBERRT_TEST_ASAN || FIBERRT_TEST_TSAN
-    puts("did not run: the sanitizer catches the signal and says something of its own");
-    GTEST_SKIP() << "the sanitizer catches the signal and says something of its own";
+    puts("did not run: the sanitizer catches the signal and prints its own report");
+    GTEST_SKIP() << "the sanitizer catches the signal and prints its own report";
 #else
     for (int guard : {FIBER_GUARD_REQUIRE, FIBER_GUARD_PREFER}) {
         Attr attr(guard, FIBER_STACK_MIN);
@@ -235,8 +235,8 @@ template <size_t size>
 
 TEST(GuardSize, AFrameDoesNotStepOverIt) {
 #if FIBERRT_TEST_ASAN || FIBERRT_TEST_TSAN
-    puts("did not run: the sanitizer catches the signal and says something of its own");
-    GTEST_SKIP() << "the sanitizer catches the signal and says something of its own";
+    puts("did not run: the sanitizer catches the signal and prints its own report");
+    GTEST_SKIP() << "the sanitizer catches the signal and prints its own report";
 #else
     EXPECT_EXIT(step_over_the_end<large_frame>(1), testing::KilledBySignal(SIGSEGV), "");
     EXPECT_EXIT(step_over_the_end<1000 * 1024>(size_t(1) << 20), testing::KilledBySignal(SIGSEGV), "");
@@ -410,10 +410,10 @@ void no_more_system_calls() {
 
 TEST(WarmSpawnAndJoin, MakesNoSystemCall) {
 #if FIBERRT_TEST_ASAN || FIBERRT_TEST_TSAN
-    puts("did not run: the sanitizer makes system calls of its own");
-    GTEST_SKIP() << "the sanitizer makes system calls of its own";
+    puts("did not run: the sanitizer makes its own system calls");
+    GTEST_SKIP() << "the sanitizer makes its own system calls";
 #else
-    NOT_UNDER_QEMU("makes system calls of its own");
+    NOT_UNDER_QEMU("makes its own system calls");
     EXPECT_EXIT(warm_batches(1, FIBER_MSEC(100)), testing::ExitedWithCode(0), "");
     // Longer than a period of trimming, which finds nothing idle.
     EXPECT_EXIT(warm_batches(1000, FIBER_MSEC(1300)), testing::ExitedWithCode(0), "");

@@ -93,7 +93,7 @@ def figures(source, nm, objects):
     yield f"files of src over {LONG} lines", len(over), f"the longest: {longest}, {lengths[longest]}"
     for name, header in (("CordWorld", "cord.h"), ("Fiber", "fiber.h")):
         count, structs = members(text_of(source / "src/core" / header), name)
-        yield f"members of {name} itself", count, f"{structs} of them are structs of its own"
+        yield f"members of {name} itself", count, f"{structs} of them are its own structs"
     hosted = [path for path in files if path.parent.name != "stackless" and "hosted" in text_of(path).lower()]
     yield "files outside src/stackless that name hosted fibers", len(hosted), ""
     contributing = text_of(source / "CONTRIBUTING.md")
@@ -143,7 +143,7 @@ def main():
         shown = "?" if value is None else f"{value:.0f}"
         told = "; ".join(filter(None, (verdict, more)))
         print(f"{name:52}{shown:>6}{'?' if goal is None else goal:>6}  {told}".rstrip())
-    wrong += [f"docs/design.md has a goal for what is not counted: {name}" for name in limits.keys() - names]
+    wrong += [f"docs/design.md has a goal for an unknown figure: {name}" for name in limits.keys() - names]
     print("\n".join(wrong), file=sys.stderr, end="\n" if wrong else "")
     return 1 if wrong else 0
 

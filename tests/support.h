@@ -53,8 +53,8 @@
     if (FIBERRT_TEST_ASAN) GTEST_SKIP() << "AddressSanitizer's allocator may stay locked in the child of a fork"
 
 // Skips the test that begins with this where a limit on address space would hit more than the library.
-#define NEEDS_LIMITS_ON_ADDRESS_SPACE()                                                                       \
-    if (FIBERRT_TEST_ASAN || FIBERRT_TEST_TSAN) GTEST_SKIP() << "a sanitizer needs address space of its own"; \
+#define NEEDS_LIMITS_ON_ADDRESS_SPACE()                                                                 \
+    if (FIBERRT_TEST_ASAN || FIBERRT_TEST_TSAN) GTEST_SKIP() << "a sanitizer needs more address space"; \
     NOT_UNDER_QEMU("ignores limits on address space")
 
 // Skips the test that begins with this if the library was built without I/O (FIBERRT_WITH_URING=OFF).

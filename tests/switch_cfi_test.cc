@@ -75,7 +75,7 @@ void take_trace(int, siginfo_t *, void *context) {
 }
 
 TEST(SwitchCfi, AnySignalInTheMiddleOfASwitchCanUnwind) {
-    if (FIBERRT_TEST_ASAN || FIBERRT_TEST_TSAN) GTEST_SKIP() << "sanitizers come between signals and the program";
+    if (FIBERRT_TEST_ASAN || FIBERRT_TEST_TSAN) GTEST_SKIP() << "sanitizers intercept the program's signals";
     Walk first; // loads the unwinder
     (void)_Unwind_Backtrace(look_at_frame, &first);
     struct sigaction action = {}, before = {};

@@ -62,7 +62,7 @@ grep -q /Unity/ "$work/files" || at_once=
 if ! xargs -n 1 -P "$(nproc)" "$tidy" --quiet --config-file="$source/.clang-tidy" $at_once $depth -p "$build" <"$work/files" >"$work/found" 2>"$work/log"; then
     cat "$work/found"
     grep -v ' warnings\{0,1\}\( and [0-9]* errors\{0,1\}\)\{0,1\} generated\.$\|^Suppressed \|^Use -header-filter' "$work/log" || :
-    echo 'FAILED: clang-tidy has found something; .clang-tidy says what it looks for'
+    echo 'FAILED: clang-tidy has found something; .clang-tidy lists the checks'
     exit 1
 fi
 echo "clang-tidy has found nothing in $count sources"

@@ -44,7 +44,7 @@ check() (
     # These have no version.
     for file in CMakeLists.txt bindings/python/pyproject.toml bindings/python/src/fiberrt/__init__.py; do
         if grep -nE "^ *(project\(fiberrt VERSION|version *=|__version__ *=) *\"?[0-9]" "$file"; then
-            wrong "$file: has a version of its own"
+            wrong "$file: has its own version"
         fi
     done
     return "$failed"

@@ -526,7 +526,7 @@ int doctor(int argc, char** argv, const char* root) {
     if (argc == 2 && option == "--version") return print("fiberrt-doctor " + version_text() + "\n", 0);
     bool json = option == "--json";
     if (argc > 2 || (argc == 2 && !json)) {
-        fprintf(stderr, "fiberrt-doctor: %s is not understood\n%s", argv[argc - 1], usage);
+        fprintf(stderr, "fiberrt-doctor: unknown argument: %s\n%s", argv[argc - 1], usage);
         return 2;
     }
     Findings findings = look_at_all();

@@ -37,17 +37,18 @@ const char usage[] =
     "  --seeds FIRST-LAST  the seeds to try (default 1-1000)\n"
     "  --exhaustive        try every possible list of choices instead of seeds; for small programs\n"
     "  --deviations N      with --exhaustive: only lists with at most N choices other than 0 (default: all lists)\n"
-    "  --faults N          the faults that a run may meet (FIBERRT_SIM_FAULTS): 0 none, only other orders; 1 short\n"
-    "                      transfers, EAGAIN and the like; 2 also ECONNRESET and ENOSPC; 3 also no memory for fibers\n"
-    "                      and stacks (default 0)\n"
-    "  --steps N           a run that makes more switches fails; 0: no limit (default 10000000)\n"
-    "  --jobs N            runs at a time (default: one per processor)\n"
-    "  --timeout SECONDS   a run that takes longer fails; at least 1 (default 10)\n"
-    "  --runs N            the most runs of --exhaustive (default 100000) and of shrinking (default 3000)\n"
+    "  --faults LEVEL      inject faults (FIBERRT_SIM_FAULTS): 0 none, only other orders of events; 1 short "
+    "transfers,\n"
+    "                      EAGAIN and similar results; 2 also errors from outside, such as ECONNRESET and ENOSPC; 3\n"
+    "                      also lack of memory for fibers and stacks (default 0)\n"
+    "  --steps N           treat a run with more switches as failed; 0: no limit (default 10000000)\n"
+    "  --jobs N            make N runs at the same time (default: one per processor)\n"
+    "  --timeout SECONDS   treat a run that takes longer as failed; at least 1 (default 10)\n"
+    "  --runs N            make at most N runs, with --exhaustive (default 100000) and to shrink (default 3000)\n"
     "  --trace FILE        write the trace of the shrunk run to FILE\n"
     "  --help              print this text\n"
     "\n"
-    "Exit status: 0 no run failed; 1 a run failed; 2 nothing could be run.\n";
+    "Exit status: 0 if no run failed, 1 if a run failed, 2 if the arguments are wrong or nothing could be run.\n";
 
 struct Options {
     uint64_t first_seed = 1;
@@ -352,7 +353,7 @@ void show_output() {
 int report(int status, const std::string& trace) {
     Choices choices = choices_of_trace(trace);
     if (replay(choices, "") != status) {
-        printf("the same choices do not make it fail again: it depends on something that is not simulated\n");
+        printf("these choices do not make it fail again: it depends on something that is not simulated\n");
         return 1;
     }
     size_t made = choices.size();
@@ -362,7 +363,7 @@ int report(int status, const std::string& trace) {
         replay(least, options.trace);
         printf("the trace of the run below is in %s\n", options.trace.c_str());
     }
-    printf("of its %zu choices, %zu suffice to make it fail, the others being 0:\n", made, least.size());
+    printf("of its %zu choices, %zu suffice to make it fail; the others are 0:\n", made, least.size());
     Choices traced = choices_of_trace(trace);
     for (const Choice& choice : least) {
         bool known = choice.position < traced.size();
@@ -415,7 +416,7 @@ int by_seeds() {
     std::string trace = scratch + "/trace";
     int again = run({{"FIBERRT_SEED", std::to_string(failing)}, {"FIBERRT_SIM_TRACE", trace}});
     if (again != status) {
-        printf("the same seed does not make it fail again: it depends on something that is not simulated\n");
+        printf("this seed does not make it fail again: it depends on something that is not simulated\n");
         return 1;
     }
     return report(status, trace);
@@ -458,7 +459,7 @@ int by_all_choices() {
         return report(status, trace);
     }
     printf("no run failed: %llu runs, %s\n", static_cast<unsigned long long>(done),
-           more ? "and there are more (--runs)" : "all that there are");
+           more ? "and more are possible (--runs)" : "all possible runs");
     return 0;
 }
 
@@ -482,7 +483,7 @@ void take_seeds(const std::string& text) {
     size_t dash = text.find('-');
     options.first_seed = number("--seeds", text.substr(0, dash));
     options.last_seed = dash == std::string::npos ? options.first_seed : number("--seeds", text.substr(dash + 1));
-    if (options.last_seed < options.first_seed) die("--seeds wants FIRST-LAST, not " + text);
+    if (options.last_seed < options.first_seed) die("--seeds takes FIRST-LAST, not " + text);
 }
 
 void take_options(int argc, char** argv) {
@@ -516,9 +517,9 @@ void take_options(int argc, char** argv) {
         }
     }
     if (options.jobs < 1 || options.jobs > 1000) die("--jobs wants 1 to 1000");
-    if (options.timeout < 1) die("--timeout wants at least 1 second");
+    if (options.timeout < 1) die("--timeout takes at least 1 second");
     if (options.faults.size() > 1 || options.faults > "3") die("--faults wants 0 to 3");
-    if (!argv[optind]) die("no program to run is given; see --help");
+    if (!argv[optind]) die("there is no program to run; see --help");
     options.program = argv + optind;
 }
 

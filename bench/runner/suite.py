@@ -42,4 +42,4 @@ class Suite:
     def check_memory(self):
         available = re.search(r"MemAvailable: *(\d+)", Path("/proc/meminfo").read_text())
         if available and int(available[1]) < MILLION_GIB << 20:
-            raise LeftOut(f"needs {MILLION_GIB} GiB of memory, of which {int(available[1]) >> 20} are free")
+            raise LeftOut(f"needs {MILLION_GIB} GiB of memory; {int(available[1]) >> 20} are free")

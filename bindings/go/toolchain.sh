@@ -27,5 +27,5 @@ case $(GOTOOLCHAIN=local go env GOVERSION) in
         ;;
 esac
 GOTOOLCHAIN=local GOROOT=$goroot "$goroot/bin/go" version >"$folder/toolchain.log" 2>&1 ||
-    not_to_be_had "there is no Go $oldest or later to be had"
+    not_to_be_had "no Go $oldest or later is available"
 printf '%s\n' "$goroot"

@@ -102,7 +102,7 @@ say 'some tests, with the wheel and without a compiler'
 tests plain test_fiber.py test_interpreter.py test_locks.py test_socket.py
 
 quiet "$tools/bin/pip" install --force-reinstall --no-deps "$wheel"
-say 'the stubs, beside the module that they describe; the examples, by mypy --strict'
+say 'the stubs, next to the module that they describe; the examples, by mypy --strict'
 "$tools/bin/python" -m mypy.stubtest fiberrt._fiberrt --allowlist "$here/stubtest.allow"
 "$tools/bin/python" -m mypy --strict --cache-dir "$folder/mypy" "$here"/examples/*.py
 

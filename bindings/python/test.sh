@@ -36,7 +36,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK=1
 "$venv/bin/python" -c 'import scikit_build_core, pybind11, pytest, greenlet' 2>/dev/null ||
     "$venv/bin/pip" install 'scikit-build-core >= 0.10' 'pybind11 >= 2.13' 'pytest >= 7.4' 'greenlet >= 3.0' \
         >"$folder/pip.log" 2>&1 ||
-    not_to_be_had 'the packages that the build and the tests need are not to be had'
+    not_to_be_had 'the packages that the build and the tests need are not available'
 # Libraries and programs that were not written for fibers. Without them, their tests report that they did not run.
 "$venv/bin/python" -c 'import requests, redis, pg8000, coverage' 2>/dev/null ||
     "$venv/bin/pip" install requests 'redis >= 5.0' 'pg8000 >= 1.30' 'coverage >= 7.6' >"$folder/pip.log" 2>&1 ||

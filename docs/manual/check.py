@@ -51,7 +51,7 @@ def fields(header):
     for function in header.functions:
         where = f"line {function.line}: {function.name}"
         if not " ".join(function.text).strip():
-            out.append(f"{where}: nothing says what it does")
+            out.append(f"{where}: it has no description")
         for name in FIELDS:
             if name not in function.fields or (name != "Errors" and not function.fields[name]):
                 out.append(f"{where}: the field {name} is missing")
@@ -138,7 +138,7 @@ def constants(header):
     out = []
     for block in header.blocks:
         if not block.comment:
-            out += [f"line {block.line}: {name}: nothing says what it is"
+            out += [f"line {block.line}: {name}: it has no description"
                     for _, name, _, behind in block.items if not behind]
     return out
 

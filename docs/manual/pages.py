@@ -465,7 +465,7 @@ def general(writer, functions, whole, names):
         writer.macro("It", "Er \\-EINVAL")
         writer.flow("it is zero, of another type, or was never given out")
         writer.macro("It", "Er \\-ESRCH")
-        writer.flow("what it named is gone")
+        writer.flow("its target is gone")
         writer.macro("El")
     steady = [function for function in functions
               if "a cancelled fiber may call it" in function.fields.get("Switches", "")]

@@ -17,7 +17,7 @@ const char* fiber_strerror(int error) {
     switch (error < 0 ? -error : error) {
     case 0: return "success";
     case EINVAL: return "invalid argument or handle";
-    case ESRCH: return "what the handle named is gone";
+    case ESRCH: return "the object of the handle is gone";
     case EPERM:
         return "not allowed here: in a no-switch section, on a main flow, or for another fiber's or cord's object";
     case EDEADLK: return "the wait could never end";

@@ -171,7 +171,7 @@ int explain_named(const Opened& out, const char* name, char* buffer, size_t size
 int explain(const Opened& out, char* buffer, size_t size) {
     if (const char* name = requested_name()) return explain_named(out, name, buffer, size);
     bool tried = out.uring_error;
-    const char* why = tried ? reason_of(out.uring_error) : "this library was built without it";
+    const char* why = tried ? reason_of(out.uring_error) : "the library was built without it";
     if (!out.found) {
         if (tried && !refusal(out.uring_error)) // libev was not tried then
             return snprintf(buffer, size, "There is no backend now: not io_uring, as %s.", why);

@@ -47,7 +47,7 @@ void put_op(Report& r, const Op& op) {
         r.put(" on descriptor ");
         r.number(uint64_t(fd));
     }
-    if (op.stop_reason) r.put(", whose end has been asked for");
+    if (op.stop_reason) r.put(", which is asked to end");
 }
 
 // Prints the wait of a fiber of the calling thread's cord.

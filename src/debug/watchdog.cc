@@ -183,13 +183,13 @@ void tell(const fiber_watchdog_t& what, Cord& cord, uint32_t generation, int64_t
     const char* about_frames = nullptr;
     if (what.signal && !cord.has_signal_stack) {
         // The kernel's frame for a handler may be larger than the rest of the fiber's stack.
-        about_frames = "fiberrt: its thread has no stack for the signal's handler, or a small one: no backtrace\n";
+        about_frames = "fiberrt: no backtrace: its thread has no signal stack, or a small one\n";
     } else if (what.signal) {
         bool answered = ask(cord, what.signal);
         overrun.frames = frames;
         overrun.frame_count = answered ? frame_count : 0;
-        about_frames = !answered              ? "fiberrt: its thread does not answer the signal: no backtrace\n"
-                       : !overrun.frame_count ? "fiberrt: it has given way meanwhile: no backtrace\n"
+        about_frames = !answered              ? "fiberrt: no backtrace: its thread does not handle the signal\n"
+                       : !overrun.frame_count ? "fiberrt: no backtrace: the fiber has given way since\n"
                                               : "fiberrt: its backtrace:\n";
     }
     if (what.report) {

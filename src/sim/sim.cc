@@ -28,7 +28,7 @@ bool setting(const char* name, uint64_t most, uint64_t* value) {
     const char* text = secure_getenv(name);
     if (!text || !*text) return true;
     if (parse_decimal(&text, value) && !*text && *value <= most) return true;
-    fprintf(stderr, "fiberrt: %s is to be a number from 0 to %llu\n", name, static_cast<unsigned long long>(most));
+    fprintf(stderr, "fiberrt: %s must be a number from 0 to %llu\n", name, static_cast<unsigned long long>(most));
     return false;
 }
 
@@ -43,12 +43,13 @@ bool set_up() {
     simulation.choices.seed(seed);
     const char* list = secure_getenv("FIBERRT_SIM_REPLAY");
     if (list && !simulation.choices.replay(list)) {
-        fprintf(stderr, "fiberrt: FIBERRT_SIM_REPLAY holds no list of choices, \"position:choice,...\" or \"@file\"\n");
+        fprintf(stderr,
+                "fiberrt: FIBERRT_SIM_REPLAY must be a list of choices, \"position:choice,...\" or \"@file\"\n");
         return false;
     }
     const char* path = secure_getenv("FIBERRT_SIM_TRACE");
     if (path && *path && !simulation.trace.open(path)) {
-        fprintf(stderr, "fiberrt: FIBERRT_SIM_TRACE: %s cannot be written\n", path);
+        fprintf(stderr, "fiberrt: FIBERRT_SIM_TRACE: cannot write %s\n", path);
         return false;
     }
     return true;
@@ -106,7 +107,7 @@ int64_t simulation_look_at_clock() {
 
 void Simulation::count_step() {
     if (++steps > most_steps && most_steps) {
-        simulation_fails("no end after so many steps as FIBERRT_SIM_STEPS allows");
+        simulation_fails("the run makes more steps than FIBERRT_SIM_STEPS allows");
     }
 }
 

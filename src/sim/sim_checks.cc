@@ -30,8 +30,7 @@ void check_queue(const Cord& cord) {
     if (cord.shutdown.leaving) return; // the cord drops its fibers one by one
     for (uint32_t i = 0, size = cord.sched.queue.size(); i < size; i++) {
         const Fiber* fiber = cord.sched.queue.nth(i);
-        if (!is_queued(fiber->sched.state))
-            simulation_fails("a fiber is in the run queue that does not count as runnable");
+        if (!is_queued(fiber->sched.state)) simulation_fails("a fiber in the run queue is not marked runnable");
         if (fiber->index >= few) continue;
         uint64_t& at = seen[fiber->index].queued_at;
         if (at == simulation.steps) simulation_fails("a fiber is in the run queue twice");
@@ -42,23 +41,24 @@ void check_queue(const Cord& cord) {
 void check_state(const Cord& cord, const Fiber& fiber) {
     switch (fiber.sched.state) {
     case State::running:
-        if (&fiber != cord.sched.current) simulation_fails("a fiber counts as running that does not run");
+        if (&fiber != cord.sched.current) simulation_fails("a fiber that is marked running does not run");
         break;
     case State::waiting:
-        if (!fiber.wait || fiber.wait->fiber != &fiber) simulation_fails("a fiber waits for what has ended");
+        if (!fiber.wait || fiber.wait->fiber != &fiber)
+            simulation_fails("a fiber waits for an operation that has ended");
         break;
     case State::yielding:
     case State::created:
     case State::scheduled:
     case State::awaiting_stack:
-        if (fiber.sched.permit) simulation_fails("a fiber has not taken a wakeup that it could have taken");
+        if (fiber.sched.permit) simulation_fails("a fiber waits although its wakeup is pending");
         break;
     default: break;
     }
     bool queued = seen[fiber.index].queued_at == simulation.steps;
     bool may_be_next = !cord.sched.current; // a fiber that ends may switch to another directly
     if (!queued && is_queued(fiber.sched.state) && !may_be_next && !cord.shutdown.leaving) {
-        simulation_fails("a fiber counts as runnable that is not in the run queue");
+        simulation_fails("a fiber that is marked runnable is not in the run queue");
     }
 }
 
@@ -68,7 +68,7 @@ void check_permit(const Cord& cord, const Fiber& fiber, uint32_t generation) {
     bool known = before.generation == generation && before.looks_left_out == looks_left_out;
     bool lost = known && before.permit && !fiber.sched.permit;
     if (lost && &fiber != cord.sched.current && fiber.sched.state != State::dead) {
-        simulation_fails("a wakeup that was remembered is lost");
+        simulation_fails("a pending wakeup is lost");
     }
     before.generation = generation;
     before.looks_left_out = looks_left_out;

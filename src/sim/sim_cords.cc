@@ -170,7 +170,7 @@ void take_turns() {
     memmove(mine, mine + 1, (--cords_here.count - cords_here.present) * sizeof *mine);
     cords_here.present--; // so that the next one is after it; never the first cord
     VirtualCord& next = next_to_go_on();
-    if (next.ended && !alone()) simulation_fails("dead-lock: nothing can ever happen again");
+    if (next.ended && !alone()) simulation_fails("deadlock: no fiber can ever run again");
     cords_here.gone = &me;
     give_thread(me, next, true);
     __builtin_unreachable();
@@ -267,7 +267,7 @@ void thread_ends() {
     first.deadline = never;
     while (!alone()) {
         VirtualCord& next = next_to_go_on();
-        if (&next == &first) simulation_fails("dead-lock: nothing can ever happen again");
+        if (&next == &first) simulation_fails("deadlock: no fiber can ever run again");
         go_on_with(next);
     }
 }
@@ -326,7 +326,7 @@ bool sleep_among_others(int64_t deadline) {
     me.deadline = deadline;
     VirtualCord& next = next_to_go_on();
     bool stuck = next.ended || (&next == &me && !is_able(me, Do::nothing));
-    if (stuck) simulation_fails("dead-lock: nothing can ever happen again");
+    if (stuck) simulation_fails("deadlock: no fiber can ever run again");
     go_on_with(next);
     me.asleep = me.rung = false;
     me.deadline = never;

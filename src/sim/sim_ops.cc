@@ -285,7 +285,7 @@ void report(Op* op) {
     bool stands = result >= 0;
     trace_op(*op, "told");
     op_done(op, result);
-    if (stands && op->result != result) simulation_fails("an operation was done, and its waiter told something else");
+    if (stands && op->result != result) simulation_fails("an operation was done, but its waiter got another result");
 }
 
 // Reports some of the operations that are done. Returns whether it reported any.
@@ -310,14 +310,14 @@ void check_ops(const OpList& list) {
     for (uint32_t i = 0; i < list.count; i++) {
         const Op* op = list.ops[i];
         if (!op->fiber || op->fiber->sched.state != State::waiting || op->fiber->wait != op) {
-            simulation_fails("an operation is under way, and nobody waits for it");
+            simulation_fails("an operation is under way, but no fiber waits for it");
         }
     }
 }
 
 // Lets time pass to the next deadline, as nothing can happen before it.
 void pass_time(int64_t deadline) {
-    if (deadline == never) simulation_fails("dead-lock: nothing can ever happen again");
+    if (deadline == never) simulation_fails("deadlock: no fiber can ever run again");
     if (deadline > simulation.now) simulation.now = deadline;
 }
 

@@ -28,7 +28,7 @@ case $(sed -n 's/^ *Machine: *//p' "$work/header") in
 *X86-64*) marks=IBT pattern='x86 feature:.*IBT' ;;
 AArch64) marks='BTI and PAC' pattern='AArch64 feature: BTI, PAC' ;;
 RISC-V) marks= ;; # there are none yet
-*) fail "what is this machine? $(cat "$work/header")" ;;
+*) fail "which machine is this? $(cat "$work/header")" ;;
 esac
 if [ -n "$marks" ]; then
     while read -r object; do

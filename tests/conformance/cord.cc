@@ -520,7 +520,7 @@ TEST(CordEnd, OfTheJoinersThreadWithdrawsItFromTheTarget) {
 }
 
 TEST(CordEnd, ExitInOneCordEndsTheProcessWhileOthersRun) {
-    NOT_ON_SIM("is one process");
+    NOT_ON_SIM("has one process");
     GTEST_FLAG_SET(death_test_style, "threadsafe");
     auto exits = [] {
         static auto busy = [] {
@@ -1005,7 +1005,7 @@ TEST(End, AScopeThatTheFunctionLeftOpenDoesNotEndTheCordEarly) {
 
 // The joiner does not wait for the thread-local destructors that run after a cord's end.
 TEST(Join, DoesNotBlockTheThreadForTheDestructorsOfThreadLocals) {
-    NOT_ON_SIM("has cords without thread-local variables of their own");
+    NOT_ON_SIM("has cords without their own thread-local variables");
     struct Slow {
         ~Slow() { usleep(400'000); }
     };

@@ -20,7 +20,7 @@ namespace {
 class Deadlock : public testing::Test {
 protected:
     void SetUp() override {
-        if (FIBERRT_TEST_TSAN) GTEST_SKIP() << "ThreadSanitizer makes a thread: no dead-lock is certain then";
+        if (FIBERRT_TEST_TSAN) GTEST_SKIP() << "ThreadSanitizer makes a thread, so no deadlock is certain";
         if (simulated()) return;
         GTEST_FLAG_SET(death_test_style, "threadsafe");
     }

@@ -256,7 +256,7 @@ TEST(Fairness, PollsAreFarApartAgainAfterASlowStart) {
 }
 
 TEST(RescheduleIfDue, DoesNothingBeforeItsTime) {
-    NOT_ON_SIM("chooses when it is due");
+    NOT_ON_SIM("chooses when a timer is due");
     int quick = 0;
     for (int i = 0; i < 1000; i++) {
         int64_t begin = fiber_now();
@@ -274,7 +274,7 @@ TEST(RescheduleIfDue, DoesNothingBeforeItsTime) {
 }
 
 TEST(RescheduleIfDue, GivesTheOthersTheirTurnWhenDue) {
-    NOT_ON_SIM("chooses when it is due");
+    NOT_ON_SIM("chooses when a timer is due");
     int turns = 0;
     auto body = [&] { turns++; };
     for (int i = 1; i <= 10; i++) {
@@ -357,7 +357,7 @@ TEST(SleepZero, IsExactlyOnePassOfTheRunQueue) {
 }
 
 TEST(SleepZero, LooksAtTimersAndInputOutput) {
-    NOT_ON_SIM("chooses what one look finds");
+    NOT_ON_SIM("chooses the events that one poll finds");
     NEEDS_IO();
     Pipe pipe;
     auto sleeping = [] {
@@ -475,7 +475,7 @@ TEST(Sleep, SleepersWakeInTheOrderOfTheirDeadlines) {
 }
 
 TEST(Sleep, TenThousandSleepersWithOneDeadlineWakeInOneBatch) {
-    NOT_UNDER_QEMU("is too slow for a number of polls to mean anything");
+    NOT_UNDER_QEMU("is too slow for a meaningful number of polls");
     const size_t COUNT = often(10000, 40);
     constexpr int64_t DURATION = FIBER_MSEC(80);
     size_t asleep = 0, awake = 0;

@@ -368,7 +368,7 @@ void fork_among_waiters() {
         EXPECT_EQ(fiber_sem_post(&sem, 2), 0);
         EXPECT_EQ(fiber_sem_wait_timeout(&sem, 2, 0), 0);
         EXPECT_EQ(fiber_event_set(&event), 0);
-        EXPECT_EQ(fiber_event_is_set(&event), 1) << "nobody took it";
+        EXPECT_EQ(fiber_event_is_set(&event), 1) << "no thread took it";
         EXPECT_GE(fiber_wg_done(&group), 0);
         EXPECT_EQ(fiber_barrier_wait_timeout(&barrier, 0), -ETIMEDOUT) << "the waiter is in the parent";
         EXPECT_EQ(fiber_rwlock_unlock(&rwlock), 0);
@@ -377,7 +377,7 @@ void fork_among_waiters() {
         int item = 0;
         EXPECT_EQ(fiber_chan_recv_timeout(full, &item, 0), 0);
         EXPECT_EQ(item, 1);
-        EXPECT_EQ(fiber_chan_recv_timeout(full, &item, 0), -ETIMEDOUT) << "who sent 2 is in the parent";
+        EXPECT_EQ(fiber_chan_recv_timeout(full, &item, 0), -ETIMEDOUT) << "the fiber that sent 2 is in the parent";
         EXPECT_EQ(fiber_chan_destroy(empty), 0);
         EXPECT_EQ(fiber_chan_destroy(full), 0);
         EXPECT_EQ(fiber_cond_destroy(&cond), 0);
@@ -701,7 +701,7 @@ TEST(Fork, LeavesLocksOfOtherThreadsToTheNext) {
             EXPECT_EQ(fiber_mutex_lock_timeout(&locks.of_thread, FIBER_SEC(60)), -EOWNERDEAD);
             EXPECT_EQ(fiber_mutex_lock(&locks.of_main_flow), -EOWNERDEAD);
             end = true;
-            EXPECT_EQ(fiber_once(&locks.once, Locks::do_once, &locks), 0) << "who did it has not";
+            EXPECT_EQ(fiber_once(&locks.once, Locks::do_once, &locks), 0) << "the fiber that did it has not";
             EXPECT_EQ(locks.done, 1);
             EXPECT_EQ(fiber_once(&locks.once, Locks::do_once, &locks), 0);
             EXPECT_EQ(locks.done, 1);
@@ -760,7 +760,7 @@ TEST(Fork, LosesWaitersAndHoldersOfOtherCords) {
         EXPECT_EQ(fiber_mutex_lock_timeout(&shared.held, FIBER_SEC(60)), -EOWNERDEAD);
         EXPECT_EQ(fiber_mutex_unlock(&shared.held), 0);
         EXPECT_EQ(fiber_sem_post(&shared.sem, 1), 0);
-        EXPECT_EQ(fiber_sem_wait_timeout(&shared.sem, 1, 0), 0) << "nobody took it";
+        EXPECT_EQ(fiber_sem_wait_timeout(&shared.sem, 1, 0), 0) << "no thread took it";
         EXPECT_EQ(fiber_event_set(&shared.event), 0);
         EXPECT_EQ(fiber_event_is_set(&shared.event), 1);
         EXPECT_EQ(fiber_chan_send_timeout(shared.chan, &one, 0), -ETIMEDOUT);

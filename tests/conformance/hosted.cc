@@ -940,7 +940,7 @@ TEST(HostedCancel, OfASendThatIsTriedAgainIsReported) {
 }
 
 TEST(HostedCancel, OfASendReportsAShutdownThatCameBeforeIt) {
-    NOT_ON_SIM("its time passes too quickly");
+    NOT_ON_SIM("has a time that passes too quickly");
     for (int looks = 0; looks < 8; looks++) {
         Stream pair = make_stream(Kind::unix_stream);
         fill(pair.writer);

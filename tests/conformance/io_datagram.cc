@@ -60,7 +60,7 @@ protected:
         two = make_endpoint(family, nonblock);
         if (one.socket < 0 || two.socket < 0) {
             ASSERT_EQ(family, Family::udp6) << "no socket: errno " << errno;
-            GTEST_SKIP() << "this machine has no IPv6 loopback; UDP is proved over IPv4";
+            GTEST_SKIP() << "this machine has no IPv6 loopback; other tests cover UDP over IPv4";
         }
         flags = status_flags(one.socket);
     }

@@ -86,7 +86,7 @@ TEST_F(FileTest, WrittenBytesAreReadBack) {
 
 // It is always ready for reading and writing, and its readiness never changes.
 TEST_F(FileTest, APollForAnEventThatAFileNeverHasWaits) {
-    NOT_ON_SIM("polls for no such thing");
+    NOT_ON_SIM("does not poll for such events");
     EXPECT_EQ(fiber_poll_fd(file, POLLPRI | POLLIN), POLLIN);
     FIBER_WITH_TIMEOUT(FIBER_MSEC(5), nullptr) { EXPECT_EQ(fiber_poll_fd(file, POLLPRI), -ETIMEDOUT); }
 }
@@ -114,7 +114,7 @@ protected:
     static constexpr size_t page = 4096, reached = 2 * page, asked = 4 * page;
 
     void SetUp() override {
-        NOT_UNDER_QEMU("refuses transfers of which it cannot reach all memory");
+        NOT_UNDER_QEMU("refuses transfers if it cannot reach all their memory");
         FileTest::SetUp();
         void *mapped = ::mmap(nullptr, asked, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
         ASSERT_NE(mapped, MAP_FAILED);

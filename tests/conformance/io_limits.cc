@@ -228,7 +228,7 @@ TEST(BusyTest, ALongComputationLetsIoThroughByRescheduleIfDue) {
 
 // An operation may complete while no thread polls; the next poll finds it.
 TEST(BusyTest, OperationsOfABusyThreadCompleteAtTheNextLook) {
-    NOT_ON_SIM("chooses what one look finds");
+    NOT_ON_SIM("chooses the events that one poll finds");
     // On libev the pipe must not have the number of one that was waited on until a moment ago, and closed by close(2):
     // that is found out some milliseconds later.
     EXPECT_EQ(fiber_sleep(FIBER_MSEC(20)), 0);
@@ -283,7 +283,7 @@ TEST(TimeTest, AShortSleepIsNeverShortAndOvershootsLittle) {
 // A signal whose handler does not restart system calls ends neither waits nor sleeps: -EINTR speaks of
 // fiber_interrupt alone.
 TEST(SignalTest, HandledSignalsAreNotSeenByCalls) {
-    NOT_ON_SIM("has no terminals, and its time passes too quickly for signals");
+    NOT_ON_SIM("has no terminals, and a time that passes too quickly for signals");
     static volatile sig_atomic_t handled;
     handled = 0;
     struct sigaction action = {};
@@ -328,7 +328,7 @@ TEST(CountTest, HugeCountsAreRefusedOrCut) {
         const size_t mapped = std::min(count, size_t(5) << 30);
         const int map_flags = MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE;
         void *memory = ::mmap(nullptr, mapped, PROT_READ | PROT_WRITE, map_flags, -1, 0);
-        if (memory == MAP_FAILED) GTEST_SKIP() << "no address space for a buffer of " << mapped << " bytes";
+        if (memory == MAP_FAILED) GTEST_SKIP() << "there is no address space for a buffer of " << mapped << " bytes";
         Stream pipe = make_stream(Kind::pipe), pair = make_stream(Kind::unix_stream);
         EXPECT_EQ(plain_write(pipe.writer, "abc"), 3);
         EXPECT_EQ(plain_write(pair.writer, "abc"), 3);
@@ -356,7 +356,7 @@ TEST(CountTest, HugeCountsAreRefusedOrCut) {
 
 // accept(2) says so when it has taken the connection: another attempt would wait for one more.
 TEST(IoLimits, AnAcceptWithANegativeLengthOfTheAddressFails) {
-    NOT_ON_SIM("looks at its own arguments");
+    NOT_ON_SIM("reads its own arguments");
     sockaddr_in address;
     Descriptor listener = tcp_listener(address), client = tcp_client(address);
     socklen_t negative = static_cast<socklen_t>(-1);

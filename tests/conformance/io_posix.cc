@@ -553,7 +553,7 @@ const char *left_out_in_simulation(const Row &row) {
     static const std::map<std::string, const char *> rows = {
         {"close_linger", "has one thread, which waits in a close"},
         {"close_linger_over", "has one thread, which waits in a close"},
-        {"lowat_parked_tcp", "takes what is there without asking for readiness"},
+        {"lowat_parked_tcp", "takes the bytes available without asking for readiness"},
         {"send_own_shut_wr_seqpacket", "sees no shutdown of a full socket for messages"},
         {"send_own_shut_wr_unix_dgram", "sees no shutdown of a full socket for messages"},
         {"send_peer_shut_rd_seqpacket", "sees no shutdown of a full socket for messages"},
@@ -570,7 +570,7 @@ TEST_P(PosixCalls, FollowsItsRow) {
         NOT_ON_SIM(<< why);
     }
     if (row.id.rfind("positions_", 0) == 0) {
-        NOT_UNDER_QEMU("answers by itself whether a transfer takes a position");
+        NOT_UNDER_QEMU("itself decides whether a transfer takes a position");
     }
     if (!simulated()) {
         expect_outcomes(

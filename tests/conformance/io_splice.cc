@@ -446,8 +446,8 @@ void fill_disk(const std::string &name) {
 
 // In a separate program, because a forked child has no other threads.
 TEST(Copy, ADiskThatIsFull) {
-    NOT_ON_SIM("asks for no disk");
-    NOT_UNDER_QEMU("does not mount");
+    NOT_ON_SIM("uses no disk");
+    NOT_UNDER_QEMU("cannot mount");
     if (const char *small = ::getenv("FIBERRT_TEST_SMALL_DISK")) return fill_disk(std::string(small) + "/file");
     Folder folder;
     const pid_t child = ::fork();
@@ -467,7 +467,7 @@ TEST(Copy, ADiskThatIsFull) {
 
 // The sum is right, and only the bytes before the reset arrive.
 TEST(Copy, APeerThatResetsInTheMiddle) {
-    NOT_ON_SIM("may tell of it before all that was sent");
+    NOT_ON_SIM("may report the end before all data sent");
     for (const bool nonblock : {false, true}) {
         const std::string text = pattern(8 << 20);
         Descriptor from = file_of(text);
@@ -616,7 +616,7 @@ TEST(Copy, MessagesAreWholeOrReportedAsCut) {
 
 TEST(Copy, AStormOfSignals) {
     NOT_ON_SIM("has no signals");
-    NOT_UNDER_QEMU("delivers them too slowly");
+    NOT_UNDER_QEMU("delivers signals too slowly");
     struct sigaction quiet = {}, before = {};
     quiet.sa_handler = [](int) {};
     ASSERT_EQ(::sigaction(SIGALRM, &quiet, &before), 0); // without SA_RESTART

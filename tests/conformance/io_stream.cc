@@ -354,7 +354,7 @@ TEST_P(StreamTest, TheFlagMayChangeDuringTheWait) {
 
 TEST_P(StreamTest, PositionsAreRefused) {
     if (kind() == Kind::pty) {
-        NOT_UNDER_QEMU("answers by itself whether a transfer takes a position");
+        NOT_UNDER_QEMU("itself decides whether a transfer takes a position");
     }
     char byte = 'x';
     EXPECT_EQ(fiber_pread(stream.reader, &byte, 1, 0), -ESPIPE);
@@ -1160,7 +1160,7 @@ protected:
 };
 
 TEST_P(SigpipeDeathTest, SocketsNeverRaiseIt) {
-    NOT_ON_SIM("is one process");
+    NOT_ON_SIM("has one process");
     const auto [kind, nonblock, loss] = GetParam();
     EXPECT_EXIT(send_to_nobody(kind, nonblock, loss), testing::ExitedWithCode(0), "");
 }
@@ -1176,7 +1176,7 @@ INSTANTIATE_TEST_SUITE_P(Sockets, SigpipeDeathTest,
 
 // Pipes are not sockets: there the signal is POSIX's, and the program's own wish.
 TEST(SigpipePipeDeathTest, APipeWithoutReaderRaisesIt) {
-    NOT_ON_SIM("is one process");
+    NOT_ON_SIM("has one process");
     testing::FLAGS_gtest_death_test_style = "threadsafe";
     EXPECT_EXIT(
         {
@@ -1212,7 +1212,7 @@ TEST(SigpipePipeTest, WithTheSignalIgnoredAPipeSaysEpipe) {
 // Facts that a library remembers about a number must not outlive the descriptor: plain close(2) closes the number,
 // which is allowed when no fiber waits, and the number comes back as another file.
 TEST(SigpipeReuseDeathTest, ANumberThatWasAPipeBecomesASocket) {
-    NOT_ON_SIM("is one process");
+    NOT_ON_SIM("has one process");
     testing::FLAGS_gtest_death_test_style = "threadsafe";
     EXPECT_EXIT(
         {

@@ -367,7 +367,7 @@ TEST_F(KeyTest, ValuesOfAMainFlowAreDestroyedWhenItsThreadExitsInANoSwitchSectio
 }
 
 TEST_F(KeyTest, ValuesOfTheMainFlowAreNotDestroyedAtTheEndOfTheProcess) {
-    NOT_ON_SIM("is one process");
+    NOT_ON_SIM("has one process");
     GTEST_FLAG_SET(death_test_style, "threadsafe");
     EXPECT_EXIT(
         {

@@ -843,7 +843,7 @@ TEST(Library, StrerrorKnowsEveryErrorThatCallsReturnBySignAndWithout) {
 }
 
 TEST(Library, NowIsTheMonotonicClock) {
-    NOT_ON_SIM("has a clock of its own");
+    NOT_ON_SIM("has its own clock");
     timespec before{}, after{};
     clock_gettime(CLOCK_MONOTONIC, &before);
     int64_t now = fiber_now();

@@ -300,7 +300,7 @@ TEST(ThreadEnd, OneHundredThreadsInTurnLeaveNothing) {
     EXPECT_LE(mapping_count(), mappings + mapping_slack);
     // Each round used more than 640 KiB of stacks, all of them 64 MB.
     if (under_qemu()) {
-        puts("resident memory was not looked at: qemu leaves some of its own behind for each thread");
+        puts("resident memory was not checked: qemu keeps some for each thread");
     } else {
         EXPECT_LT(resident_kib() - resident, resident_slack_kib);
     }
@@ -360,7 +360,7 @@ void silent_stdin() {
 extern "C" int __lsan_is_turned_off() { return leaks_are_not_checked; }
 
 TEST(ProcessEnd, ByExitInTheMainFlowNoFiberRunsAgain) {
-    NOT_ON_SIM("is one process");
+    NOT_ON_SIM("has one process");
     GTEST_FLAG_SET(death_test_style, "threadsafe");
     EXPECT_EXIT(
         {
@@ -373,7 +373,7 @@ TEST(ProcessEnd, ByExitInTheMainFlowNoFiberRunsAgain) {
 }
 
 TEST(ProcessEnd, ByExitInAFiberNoFiberRunsAgainAndExitHandlersRun) {
-    NOT_ON_SIM("is one process");
+    NOT_ON_SIM("has one process");
     GTEST_FLAG_SET(death_test_style, "threadsafe");
     EXPECT_EXIT(
         {
@@ -398,7 +398,7 @@ TEST(ProcessEnd, ByExitInAFiberNoFiberRunsAgainAndExitHandlersRun) {
 
 // A function that exit() calls is as any other of the main flow.
 TEST(ProcessEnd, AFiberThatAnExitHandlerSpawnsRuns) {
-    NOT_ON_SIM("is one process");
+    NOT_ON_SIM("has one process");
     GTEST_FLAG_SET(death_test_style, "threadsafe");
     EXPECT_EXIT(
         {
@@ -433,7 +433,7 @@ TEST(ProcessEnd, ByExitInAThreadWithLiveFibers) {
 }
 
 TEST(ProcessEnd, AnExceptionThatLeavesAFiberTerminates) {
-    NOT_ON_SIM("is one process");
+    NOT_ON_SIM("has one process");
     GTEST_FLAG_SET(death_test_style, "threadsafe");
     EXPECT_EXIT(
         {

@@ -15,9 +15,9 @@ using namespace support;
 namespace {
 
 // Valgrind reports the overflow as an error before there is a signal.
-#define NEEDS_OVERFLOWS()                             \
-    NOT_ON_SIM("has its cords on stacks of its own"); \
-    NOT_UNDER_QEMU("has the guard's page fault in its own way, and dies of it itself")
+#define NEEDS_OVERFLOWS()                                  \
+    NOT_ON_SIM("runs its cords on stacks of the library"); \
+    NOT_UNDER_QEMU("itself ends at a fault in a guard page")
 
 // The frames must take the stated amount of stack, whichever compiler compiles this.
 #define UNSANITIZED __attribute__((noinline, no_sanitize("address", "thread")))
@@ -237,7 +237,7 @@ TEST(Overflow, PassesTheSignalOn) {
 // as such.
 TEST(Overflow, PassesTheSignalOnToTheFormerHandler) {
     NEEDS_OVERFLOWS();
-    if (FIBERRT_TEST_ASAN || FIBERRT_TEST_TSAN) GTEST_SKIP() << "is about dispositions that a sanitizer replaces";
+    if (FIBERRT_TEST_ASAN || FIBERRT_TEST_TSAN) GTEST_SKIP() << "a sanitizer replaces the dispositions that it tests";
     End end = end_of([] {
         ::signal(SIGSEGV, SIG_IGN);
         CHILD_CHECK(fiber_report_overflows(1) == 0);
@@ -286,7 +286,7 @@ TEST(Overflow, ReportsEndWithTheFormerDisposition) {
 // SIG_DFL has replaced the handler: no signal reaches it any more. It can be installed anew, and need not be removed.
 TEST(Overflow, AfterTheProgramHasReplacedTheHandler) {
     NEEDS_OVERFLOWS();
-    if (FIBERRT_TEST_ASAN || FIBERRT_TEST_TSAN) GTEST_SKIP() << "is about dispositions that a sanitizer replaces";
+    if (FIBERRT_TEST_ASAN || FIBERRT_TEST_TSAN) GTEST_SKIP() << "a sanitizer replaces the dispositions that it tests";
     End end = end_of([] {
         CHILD_CHECK(fiber_report_overflows(1) == 0);
         ::signal(SIGSEGV, SIG_DFL);
@@ -376,7 +376,7 @@ TEST(Overflow, InTheChildOfAFork) {
 
 TEST(Overflow, IsRefusedWhereASanitizerKeepsTheSignal) {
     NEEDS_OVERFLOWS();
-    if (!FIBERRT_TEST_ASAN) GTEST_SKIP() << "is about AddressSanitizer";
+    if (!FIBERRT_TEST_ASAN) GTEST_SKIP() << "it tests only AddressSanitizer";
     const End end = end_of([] {
         ::setenv("ASAN_OPTIONS", "handle_segv=2", 1);
         ::setenv("FIBERRT_TEST_REFUSED", "1", 1);
@@ -386,7 +386,7 @@ TEST(Overflow, IsRefusedWhereASanitizerKeepsTheSignal) {
 }
 
 TEST(Overflow, IsRefusedHere) {
-    if (!::getenv("FIBERRT_TEST_REFUSED")) GTEST_SKIP() << "is started by IsRefusedWhereASanitizerKeepsTheSignal";
+    if (!::getenv("FIBERRT_TEST_REFUSED")) GTEST_SKIP() << "IsRefusedWhereASanitizerKeepsTheSignal runs it";
     EXPECT_EQ(fiber_report_overflows(1), -ENOTSUP);
 }
 
@@ -409,9 +409,9 @@ void unhear(bool full) {
     CHILD_CHECK(::dup2(ends[1], STDERR_FILENO) == STDERR_FILENO);
 }
 
-#define NEEDS_FORBIDDEN_EXITS()                       \
-    NOT_ON_SIM("has its cords on stacks of its own"); \
-    if (FIBERRT_TEST_TSAN)                            \
+#define NEEDS_FORBIDDEN_EXITS()                            \
+    NOT_ON_SIM("runs its cords on stacks of the library"); \
+    if (FIBERRT_TEST_TSAN)                                 \
     GTEST_SKIP() << "ThreadSanitizer forbids pthread_exit in a fiber itself, before the library can"
 
 void exit_in_a_fiber() {
@@ -455,7 +455,7 @@ TEST(UnheardReport, OfAnOverflow) {
 }
 
 TEST(UnheardReport, OfADump) {
-    NOT_ON_SIM("dumps there as elsewhere");
+    NOT_ON_SIM("dumps like the other backends");
     const End end = end_of([] {
         int ends[2];
         CHILD_CHECK(::pipe(ends) == 0);

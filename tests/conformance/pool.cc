@@ -1044,7 +1044,7 @@ TEST(Bound, AThreadThatExitsLeavesItsTasksToOthers) {
 }
 
 TEST(Bound, TasksThatNoThreadCanRunAreReported) {
-    NOT_ON_SIM("has cords that end when their fibers have");
+    NOT_ON_SIM("ends its cords with their fibers");
     fiber_pool_t pool{};
     ASSERT_EQ(fiber_pool_create(&pool, PoolAttr(0)), 0);
     auto never = [] { ADD_FAILURE(); };
@@ -1623,11 +1623,11 @@ TEST(PoolWorkers, SpinNoLongerThanAllowed) {
 
 // Many threads' worth of tasks in a queue need memory, and when the pool is closed not any more.
 TEST(PoolEnd, GivesBackTheMemoryOfItsQueues) {
-    NOT_ON_SIM("need not do so much");
+    NOT_ON_SIM("would take too long");
     constexpr int n = 200000;
     std::vector<char> probe(1 << 20);
     const size_t begun = allocated();
-    if (begun < probe.size()) GTEST_SKIP() << "the allocator does not tell how much is allocated";
+    if (begun < probe.size()) GTEST_SKIP() << "the allocator does not report how much is allocated";
     Pool pool(0);
     int ran = 0;
     auto task = [&] { ran++; };

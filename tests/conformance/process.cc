@@ -481,7 +481,7 @@ TEST(ProcessSpawn, MaskAndDispositions) {
 // If anything fails, nothing is left: neither a child nor a descriptor, and the caller's out values are unchanged.
 TEST(ProcessSpawn, FailsWithoutATrace) {
     NEEDS_PROCESSES();
-    NOT_UNDER_QEMU("tells nobody that a program could not be run");
+    NOT_UNDER_QEMU("does not report that a program could not be run");
     warm_up();
     Attr attr;
     attr.stream(0, FIBER_PROCESS_PIPE).stream(1, FIBER_PROCESS_PIPE).stream(2, FIBER_PROCESS_PIPE);
@@ -540,7 +540,7 @@ TEST(ProcessSpawn, BadArguments) {
 }
 
 TEST(ProcessSpawn, IsUnavailableInASimulation) {
-    if (!simulated()) GTEST_SKIP() << "is about the simulation";
+    if (!simulated()) GTEST_SKIP() << "it tests only the simulation";
     pid_t pid = -7;
     int status = -7;
     const char *words[] = {"true", nullptr};
@@ -827,7 +827,7 @@ TEST(ProcessWait, WhileADebuggerHasTheEnd) {
 // glibc cuts a PATH that is longer than any path, finds nothing, and says nothing.
 TEST(ProcessSpawn, APathThatIsTooLongIsAnError) {
     NEEDS_PROCESSES();
-    NOT_UNDER_QEMU("tells nobody that a program could not be run");
+    NOT_UNDER_QEMU("does not report that a program could not be run");
     const char *before = getenv("PATH");
     const std::string path = before ? before : "";
     setenv("PATH", std::string(5000, 'x').c_str(), 1);
@@ -842,7 +842,7 @@ TEST(ProcessSpawn, APathThatIsTooLongIsAnError) {
 // No descriptor is left: a spawn has all that it needs or nothing, and a wait needs none.
 TEST(ProcessWait, WithoutDescriptors) {
     NEEDS_PROCESSES();
-    NOT_UNDER_QEMU("takes descriptors of its own");
+    NOT_UNDER_QEMU("opens its own descriptors");
     warm_up();
     EXPECT_EQ(end_of(shell("exit 0").pid), 0);
     rlimit limit = {};
@@ -1151,8 +1151,8 @@ TEST(ProcessKill, TheWholeGroup) {
 // signals.
 TEST(ProcessKill, AChildThatMayNotBeSentSignals) {
     NEEDS_PROCESSES();
-    NOT_UNDER_QEMU("has threads of its own, which keep their user");
-    if (::geteuid() != 0) GTEST_SKIP() << "only root has other users' children";
+    NOT_UNDER_QEMU("has its own threads, which keep their user");
+    if (::geteuid() != 0) GTEST_SKIP() << "only root can have children of other users";
     constexpr uid_t nobody = 65534;
     warm_up();
     for (bool leads : {false, true}) {
@@ -1226,7 +1226,7 @@ TEST(ProcessKill, AnEndThatMeetsACancel) {
 
 TEST(ProcessKill, WithoutDescriptors) {
     NEEDS_PROCESSES();
-    NOT_UNDER_QEMU("takes descriptors of its own");
+    NOT_UNDER_QEMU("opens its own descriptors");
     warm_up();
     rlimit limit = {};
     ASSERT_EQ(::getrlimit(RLIMIT_NOFILE, &limit), 0);

@@ -124,7 +124,7 @@ void expect_turns(const Call &call, Things &it, int64_t error) {
         EXPECT_EQ(call.make(it), error) << call.name;
         made++;
     }
-    EXPECT_LT(made, most_calls) << call.name << ": nobody else had a turn";
+    EXPECT_LT(made, most_calls) << call.name << ": no other fiber had a turn";
     fiber_scope_t shield{};
     EXPECT_EQ(fiber_scope_open(&shield, FIBER_FOREVER, FIBER_SCOPE_SHIELD), 0);
     join(fiber);

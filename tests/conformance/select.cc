@@ -712,7 +712,8 @@ TEST(SelectScope, MisuseIsTheResultOfItsCase) {
 
 #if defined(__GLIBC__) && __GLIBC_PREREQ(2, 33)
 TEST(SelectScope, EightCasesTakeNoMemory) {
-    if (FIBERRT_TEST_TSAN || FIBERRT_TEST_ASAN) GTEST_SKIP() << "a sanitizer's allocator does not tell what is in use";
+    if (FIBERRT_TEST_TSAN || FIBERRT_TEST_ASAN)
+        GTEST_SKIP() << "a sanitizer's allocator does not report the memory in use";
     auto sleeps = [] { return int64_t(fiber_sleep(HOUR)); };
     size_t taken = 0;
     auto body = [&] {
@@ -1005,7 +1006,7 @@ TEST(SelectThreads, TRAP_AnItemIsNotLostWhileADescriptorIsLeft) {
 #if defined(__GLIBC__) && __GLIBC_PREREQ(2, 33)
 TEST(SelectThreads, TRAP_TheMemoryOfFibersThatNeverRunAgainIsFreed) {
     NEEDS_IO();
-    if (FIBERRT_TEST_TSAN) GTEST_SKIP() << "ThreadSanitizer's allocator does not tell what is in use";
+    if (FIBERRT_TEST_TSAN) GTEST_SKIP() << "ThreadSanitizer's allocator does not report the memory in use";
     enum How { waiting, completed, cancelled, leaving_a_descriptor, hows };
     const int many = often(200, 20), fiber_count = often(20, 4);
     for (int how = 0; how < hows; how++) {

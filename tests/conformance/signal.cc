@@ -16,9 +16,9 @@ using namespace support;
 
 namespace {
 
-#define NEEDS_SIGNALS()                                                       \
-    NOT_ON_SIM("knows nothing of signals, which come when others send them"); \
-    NOT_UNDER_QEMU("takes signals itself, before a signalfd is told of them")
+#define NEEDS_SIGNALS()                              \
+    NOT_ON_SIM("has no signals of other processes"); \
+    NOT_UNDER_QEMU("takes signals itself, before a signalfd gets them")
 
 sigset_t set_of(std::initializer_list<int> signals) {
     sigset_t set;
@@ -103,7 +103,7 @@ TEST(Sigwait, EverySignalOfTheSetMustBeBlockedHere) {
 }
 
 TEST(Sigwait, IsUnavailableInASimulation) {
-    if (!simulated()) GTEST_SKIP() << "is about the simulation";
+    if (!simulated()) GTEST_SKIP() << "it tests only the simulation";
     Blocked blocked({SIGUSR1});
     EXPECT_EQ(fiber_sigwait(&blocked.set, nullptr), -ENOTSUP);
 }
@@ -295,7 +295,7 @@ TEST(Sigwait, SIGINTReachesAFiberWhileOthersBusyReschedule) {
 
 TEST(Sigwait, WithoutDescriptors) {
     NEEDS_SIGNALS();
-    NOT_UNDER_QEMU("takes descriptors of its own");
+    NOT_UNDER_QEMU("opens its own descriptors");
     Blocked blocked({SIGUSR1});
     warm_up();
     EXPECT_EQ(send_to_process(SIGUSR1), 0);

@@ -262,7 +262,7 @@ TEST(Watchdog, NoOtherFiberIsReported) {
 
 TEST(Watchdog, WithABacktraceByItsSignal) {
     NEEDS_A_WATCHDOG();
-    NOT_UNDER_QEMU("has frames of its own on the way through a handler");
+    NOT_UNDER_QEMU("puts its own frames around a handler");
     if (FIBERRT_TEST_TSAN) GTEST_SKIP() << "ThreadSanitizer puts signals off to the next call that it knows";
     Watching watching(brief, SIGRTMIN + 3);
     fiber_t here{}, there{};
@@ -396,7 +396,7 @@ TEST(Watchdog, SendsNoSignalToAThreadWithoutASignalStack) {
 // Of the program's own stack for handlers the kernel's frame alone may take nearly all.
 TEST(Watchdog, SendsNoSignalToAThreadWithASmallSignalStack) {
     NEEDS_A_WATCHDOG();
-    if (FIBERRT_TEST_ASAN || FIBERRT_TEST_TSAN) GTEST_SKIP() << "a sanitizer's threads have such stacks of its own";
+    if (FIBERRT_TEST_ASAN || FIBERRT_TEST_TSAN) GTEST_SKIP() << "a sanitizer gives its threads such stacks";
     Watching watching(brief, SIGRTMIN + 3);
     ASSERT_TRUE(watching.lives());
     fiber_t who{};
@@ -691,7 +691,7 @@ TEST(Watchdog, WhileCordsComeAndGo) {
 }
 
 TEST(Watchdog, IsUnavailableInASimulation) {
-    if (!simulated()) GTEST_SKIP() << "is about the simulation";
+    if (!simulated()) GTEST_SKIP() << "it tests only the simulation";
     EXPECT_EQ(start_watchdog(brief), -ENOTSUP);
     EXPECT_EQ(fiber_watchdog_stop(), -ESRCH);
 }

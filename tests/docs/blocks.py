@@ -183,7 +183,7 @@ class Check:
     def check_links(self, page, headings):
         for line, text in page.prose:
             if "![](" in text:
-                page.error(line, "the picture has no words for those who cannot see it")
+                page.error(line, "the picture has no alternative text")
             for target in re.findall(r"\]\(([^)\s]+)\)|src=\"([^\"]+)\"", re.sub(r"`[^`]*`", "", text)):
                 target = target[0] or target[1]
                 if re.match(r"[a-z]+:", target):
@@ -368,7 +368,7 @@ class Check:
                 scripts.append(block)
             elif block.kind != "text":
                 self.error(block, f"a block of kind {block.kind!r} is to say why it is not run" if block.kind
-                           else "a block without a kind is to say what it is")
+                           else "a block without a kind must have a mark")
             before = block
         return programs, scripts
 
@@ -426,10 +426,10 @@ def main():
     for folder in "source", "build", "work":
         parser.add_argument(folder, type=pathlib.Path)
     parser.add_argument("--at-least", type=int, default=0, help="fail if fewer blocks have run: they were not found")
-    parser.add_argument("--seconds", type=int, default=120, help="after which what was started counts as hung")
+    parser.add_argument("--seconds", type=int, default=120, help="after which a started program counts as hung")
     parser.add_argument("--list", action="store_true", help="tell of the blocks that are not run, and why")
     parser.add_argument("--page", help="the one page to check, without it all")
-    parser.add_argument("--cxx", help="what is called for c++ in blocks of sh; 77 if there is none")
+    parser.add_argument("--cxx", help="the C++ compiler for blocks of sh; 77 if it is missing")
     given = parser.parse_args()
     if given.cxx and not shutil.which(given.cxx):
         print(f"LEFT OUT: there is no {given.cxx}")

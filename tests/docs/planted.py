@@ -183,7 +183,7 @@ pass
     ("docs/untitled.svg has no title", """\
 ![A picture](untitled.svg)
 """),
-    ("the picture has no words", """\
+    ("the picture has no alternative text", """\
 ![](../include/fiberrt.h)
 """),
     ("there is no fiber_slep", """\

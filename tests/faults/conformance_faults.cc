@@ -455,7 +455,7 @@ std::string judge(const Run &run, int status, Totals &totals) {
         totals.refused++;
         totals.places.insert(report.calls.refused_at);
     }
-    if (told && strict(name)) return "failed, though it takes refusals for what they are";
+    if (told && strict(name)) return "failed, although it expects refusals";
     if (run.killed) {
         // A fiber that got no stack reports this only to its joiner, and the scenario may be waiting for the fiber's
         // work.
@@ -546,8 +546,8 @@ int sweep(const Options &options) {
     };
     run_all(options.jobs, next, ended);
     std::printf(
-        "%zu runs, in %zu of which one call was refused, at %zu places: %zu passed all the same, %zu were told, %zu "
-        "were told and gave up, %zu waited for what they did not get; %zu defects; %.1f s\n",
+        "%zu runs, %zu with a refused call, at %zu places: %zu passed, %zu reported it, %zu reported it and gave up, "
+        "%zu waited for a result that never came; %zu defects; %.1f s\n",
         totals.runs, totals.refused, totals.places.size(), totals.passed, totals.told, totals.gave_up, totals.stuck,
         totals.defects, 1e-3 * double(now_ms() - begun));
     if (totals.refused == 0) {

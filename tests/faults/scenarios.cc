@@ -285,7 +285,7 @@ TEST(Faults, PoolsAndTheirTasks) {
 
 #define ON_A_BACKEND() \
     NEEDS_IO();        \
-    NOT_ON_SIM("has no files that others could use")
+    NOT_ON_SIM("has no files that other processes could use")
 
 TEST(Faults, StreamsThatWait) {
     ON_A_BACKEND();

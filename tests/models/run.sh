@@ -120,12 +120,12 @@ check_pool() {
     proves '1 task, and a worker that is bound and leaves at any time, closed at any time' MAY_END_NOT_AWAITED \
         -DASLEEP -DBOUND=1
     proves '2 tasks from outside' '' -DASLEEP -DCLOSED_LAST -DEACH=2
-    proves '2 tasks while the workers start: none waits beside a worker that sleeps' \
+    proves '2 tasks while the workers start: none waits while a worker sleeps' \
         'NO_LOOK_BEFORE_SLEEP PUT_IN_SILENCE' -DNEVER_CLOSED -DLASTS -DEACH=2
-    proves '3 tasks: none waits beside a worker that sleeps' '' -DASLEEP -DNEVER_CLOSED -DLASTS -DEACH=3
-    proves '1 task, and another fiber that is woken: the task does not wait beside a worker that sleeps' \
+    proves '3 tasks: none waits while a worker sleeps' '' -DASLEEP -DNEVER_CLOSED -DLASTS -DEACH=3
+    proves '1 task, and another fiber that is woken: the task does not wait while a worker sleeps' \
         TASKS_NOT_PASSED_ON -DASLEEP -DNEVER_CLOSED -DLASTS -DWAKES=1
-    proves '3 workers, and 3 tasks, of which one submits two: none waits beside a worker that sleeps' \
+    proves '3 workers, and 3 tasks, one of them submits two: none waits while a worker sleeps' \
         LAST_SEARCHER_CALLS_NOBODY -DASLEEP -DNEVER_CLOSED -DLASTS -DWORKERS=3 -DBY_TASKS=2 -DNEXT=2
 }
 

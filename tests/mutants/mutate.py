@@ -48,7 +48,7 @@ class Mutant:
             elif line[0] in " -+":
                 self.change.append(line)
             else:
-                sys.exit(f"mutate.py: {where}: mutant {self.name} has a line that is none of its parts: {line}")
+                sys.exit(f"mutate.py: {where}: mutant {self.name} has a line that belongs to no part: {line}")
         if not self.change or not self.tests:
             sys.exit(f"mutate.py: {where}: mutant {self.name} has no change, or no tests")
 

@@ -38,7 +38,7 @@ for backend in '' ev; do
     FIBERRT_BACKEND=$backend run >"$folder/right" 2>&1 || status=$?
     cat "$folder/right"
     if [ "$status" != 0 ] || ! grep -qx 'all is well' "$folder/right"; then
-        fail "status $status; what it does is right, on backend '$backend'"
+        fail "status $status; its actions are right, on backend '$backend'"
     fi
 done
 
@@ -48,7 +48,7 @@ reported() {
     run "$1" >"$folder/$1" 2>&1 || status=$?
     if [ "$status" != 66 ] || ! grep -q "Sanitizer: $2" "$folder/$1"; then
         cat "$folder/$1"
-        fail "status $status; $1 is a mistake, which is to be reported as: $2"
+        fail "status $status; $1 is a mistake, which must be reported as: $2"
     fi
     echo "reported: $1"
 }

@@ -61,7 +61,7 @@ def command_coverage() -> None:
     for counts in (BUILD / "coverage").rglob("*.gcda"):
         counts.unlink()
     ledger.step("the tests, counted", lambda: run_ctest(ledger, "coverage"))
-    ledger.leave_out("stacks_test, httpd_test", "what counts makes system calls and opens files where they forbid both")
+    ledger.leave_out("stacks_test, httpd_test", "the counters make system calls and open files, which these tests forbid")
     report = ["tests/coverage/report.py", ".", "build/coverage", 93]
     ledger.step("which lines were reached", lambda: run(report) == 0)
     ledger.conclude()
@@ -145,7 +145,7 @@ def command_bench(*arguments: str) -> None:
     say("building the benchmarks")
     build("bench", ["all"])
     if any(argument.startswith("python") for argument in arguments):
-        say("building the Python package, fetching what it is compared with")
+        say("building the Python package, fetching its peers")
         if not fetched.provide_python_peers(BUILD / "bench/python"):
             die("that did not build")
     tell_left_out()

@@ -151,7 +151,7 @@ def read_packages() -> list[Package]:
             or columns[2] not in ("need", "want")
             or columns[3].split(":")[0] not in {*globals(), "file"}
         ):
-            die(f"tools/dev/packages.txt has a line that is none of a package: {line}")
+            die(f"tools/dev/packages.txt has a line that describes no package: {line}")
         name, commands, must, probe, purpose, elsewhere = columns
         names = dict(pair.split("=") for pair in elsewhere.split())
         packages.append(Package(name, commands.split(), must == "need", probe, purpose, names))

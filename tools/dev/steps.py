@@ -32,7 +32,7 @@ class Steps:
         for line in lines_of(ROOT / path):
             if line and not line.startswith("#"):
                 name, _, reason = line.partition(" ")
-                self.ledger.leave_out(f"{name} under {tool}", f"it {reason.strip()}")
+                self.ledger.leave_out(f"{name} under {tool}", reason.strip())
 
     def ran(self, status: int, what: str, why: str) -> bool:
         """Returns whether a script passed. Notes it as left out if its status is 77: it could not run."""
@@ -156,7 +156,7 @@ class Steps:
         if status == 0 and os.access(RELEASE / "bench/echo_load", os.X_OK):
             return self.python_benchmarks()
         return self.ran(status, "THE PYTHON PACKAGE AND ITS TESTS",
-                        "what they need could not be fetched; see build/python/pip.log")  # fmt: skip
+                        "their packages could not be fetched; see build/python/pip.log")  # fmt: skip
 
     def python_benchmarks(self) -> bool:
         """Runs the benchmarks of the Python package as briefly as possible, to see that each gives figures."""
@@ -200,7 +200,7 @@ class Steps:
         env = {"FIBERRT_BUILD": RELEASE, "FIBERRT_UNITY": "ON"} if arguments else None
         status = run(["bindings/python/package.sh", BUILD / "wheel", *arguments], env)
         return self.ran(status, "THE PYTHON PACKAGE'S WHEEL, SOURCE DISTRIBUTION AND STUBS",
-                        "what makes them could not be fetched; see build/wheel/log")  # fmt: skip
+                        "their build tools could not be fetched; see build/wheel/log")  # fmt: skip
 
     def go(self, *arguments: str) -> bool:
         status = run(["bindings/go/test.sh", BUILD / "go", *arguments], {"FIBERRT_BUILD": RELEASE})

@@ -31,8 +31,8 @@ def test(steps: Steps) -> None:
     ledger = steps.ledger
     steps.look_for_io_uring()
     release_step(steps, missing_for_test())
-    ledger.leave_out("clang, the sanitizers, the benchmarks, the longer tests", "they take longer: ./dev test --all")
-    ledger.leave_out("the soak tests", "they run for many minutes: ./dev soak")
+    ledger.leave_out("clang, the sanitizers, the benchmarks, the longer tests", "they take longer: run ./dev test --all")
+    ledger.leave_out("the soak tests", "they run for many minutes: run ./dev soak")
     ledger.conclude()
 
 
@@ -123,7 +123,7 @@ def test_all(steps: Steps) -> None:
             ledger.leave_out(what, why)
     steps.leave_out_under("ThreadSanitizer", "tests/tsan-leaves-out.txt")
     steps.leave_out_under("Valgrind", "tests/valgrind-leaves-out.txt")
-    ledger.leave_out("the soak tests", "they run for many minutes: ./dev soak")
+    ledger.leave_out("the soak tests", "they run for many minutes: run ./dev soak")
     ledger.conclude()
 
 

@@ -528,7 +528,7 @@ func dumpChanWaits() string {
 	defer dumpedMutex.Unlock()
 	var lines []string
 	for w, since := range dumped {
-		served := "no fiber of its Run is at the other end"
+		served := "no fiber of the same Run is at the other end"
 		if w.channel == nil {
 			served = "nil: the wait never ends"
 		}

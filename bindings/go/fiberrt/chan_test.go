@@ -344,11 +344,11 @@ func TestDumpReportsAChannelThatNoFiberServes(t *testing.T) {
 			child := group.children[i]
 			line := fmt.Sprintf("fiber 0x%016x %s", child.handle, words)
 			if strings.Count(text, fmt.Sprintf("fiber 0x%016x", child.handle)) != 2 || !strings.Contains(text, line) {
-				t.Errorf("no line %q beside fiber_dump's in %s", line, text)
+				t.Errorf("no line %q next to fiber_dump's in %s", line, text)
 			}
 		}
 		for _, words := range []string{
-			fmt.Sprintf("s, on a channel of string at %p: no fiber of its Run is at the other end\n", ch),
+			fmt.Sprintf("s, on a channel of string at %p: no fiber of the same Run is at the other end\n", ch),
 			"nil: the wait never ends\n",
 		} {
 			if !strings.Contains(text, words) {

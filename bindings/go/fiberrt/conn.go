@@ -181,7 +181,7 @@ func (goroutine) attempt(code uint32, fd int, p []byte, mode int32) int64 {
 		case raw.OpAccept:
 			n, _, err = syscall.Accept4(fd, int(mode))
 		default:
-			panic("fiberrt: no operation that can be attempted")
+			panic("fiberrt: the connection has no operation to try")
 		}
 		if err == nil {
 			return int64(n)

@@ -361,7 +361,7 @@ func TestFutureWaitOn(t *testing.T) {
 		waiting[3].Cancel()
 		f.Join(waiting[3])
 		if u.Ended() {
-			t.Error("the cancel of who waits has gone too far")
+			t.Error("the cancel of a waiter has gone too far")
 		}
 		u.Cancel()
 		for _, other := range waiting {

@@ -59,7 +59,7 @@ func TestFatal(t *testing.T) {
 				Await(f, func(context.Context) (int, error) { select {} })
 			})
 		}, "a goroutine that is not this fiber"},
-		"panic of which nobody is told": {func() {
+		"panic that no joiner receives": {func() {
 			Run(context.Background(), func(f *Fiber) { thisPanics("boom") })
 		}, "thisPanics"},
 		"reschedule in an exported function": {func() {

@@ -20,7 +20,7 @@ import (
 )
 
 // ErrNotTheFiber is the error of a [FiberConn] or [FiberListener] if the caller is not the fiber that it is bound to.
-var ErrNotTheFiber = errors.New("fiberrt: used by another than the fiber that it is bound to")
+var ErrNotTheFiber = errors.New("fiberrt: used by a fiber that it is not bound to")
 
 // FiberConn is a [Conn] bound to a fiber: a [net.Conn] whose waits let other fibers run. Every other caller gets
 // [ErrNotTheFiber]. The error of a wait that ends early is an [Error] in a [net.OpError].

@@ -33,7 +33,7 @@ func (f *Fiber) Group() *Group {
 func (g *Group) Go(fn func(f *Fiber) error) {
 	h := g.owner.hub
 	if h.turnOf == nil || self.G() != h.turnOf.g || h.turnOf.callbacks > 0 {
-		panic("fiberrt: Group.Go by a goroutine that is no fiber of the group's Run")
+		panic("fiberrt: Group.Go by a goroutine that is not a fiber of the group's Run")
 	}
 	f := h.spawn(func(f *Fiber) { f.verdict = fn(f) })
 	if f.ended.Load() {

@@ -407,7 +407,7 @@ func TestOnlyTheFiberItselfWaits(t *testing.T) {
 			} {
 				panics(t, "a goroutine that is not this fiber", call)
 			}
-			panics(t, "no fiber of the group's Run", func() { group.Go(nil) })
+			panics(t, "not a fiber of the group's Run", func() { group.Go(nil) })
 			return 0, nil
 		})
 	})

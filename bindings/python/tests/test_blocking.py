@@ -48,7 +48,7 @@ def test_a_fiber_that_blocks_is_reported_while_it_does(how, tmp_path):
     done = subprocess.run([sys.executable, *arguments, str(path)], env=environment, capture_output=True, text=True,
                           timeout=60)
     assert done.stdout == "reported\n", done.stderr
-    assert done.stderr.count("keeps its thread") == 1
+    assert done.stderr.count("has kept its thread") == 1
     assert "the hog" in done.stderr and "os.read(read_end, 1)" in done.stderr
     assert ("0.02 s" if how == "call" else "0.1 s") in done.stderr
 
@@ -60,7 +60,7 @@ class Told:
         self.count = 0
 
     def write(self, text):
-        self.count += text.count("keeps its thread")
+        self.count += text.count("has kept its thread")
 
     def flush(self):
         pass

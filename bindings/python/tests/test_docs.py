@@ -20,7 +20,7 @@ HERE = pathlib.Path(__file__).resolve().parents[1]
 def the_file(name):
     path = HERE / name
     if not path.exists():
-        pytest.skip(f"{name} is not beside these tests")
+        pytest.skip(f"{name} is not next to these tests")
     return path
 
 

@@ -461,7 +461,7 @@ def test_finalizers_of_unretrieved_results_wait(program):
         """
     def bad(thing):
         own = thing
-        raise LookupError('nobody asked')
+        raise LookupError('unretrieved')
     import sys
     for f, args in ((Waits, ()), (Waits, [by_local]), (bad, [Waits()]), (cancelled, [Waits()])):
         fiberrt.spawn(f, *args).cancel() if f is cancelled else fiberrt.spawn(f, *args)
@@ -478,8 +478,8 @@ def test_finalizers_of_unretrieved_results_wait(program):
     print(kept[0].join(60), repr(kept[0].exception))
     """
     )
-    assert (done.code, done.out) == (0, "True LookupError('nobody asked')\n")
-    assert done.err.count("Exception ignored in") == 1 and "LookupError: nobody asked" in done.err
+    assert (done.code, done.out) == (0, "True LookupError('unretrieved')\n")
+    assert done.err.count("Exception ignored in") == 1 and "LookupError: unretrieved" in done.err
 
 
 def test_the_last_finalizers_are_refused_a_wait_and_have_a_stack_that_ends(program):
@@ -687,7 +687,7 @@ def test_fibers_that_would_not_end_with_their_thread_are_lost(program):
         thread.join()
         print(fiberrt._fiberrt.frame(fibers[0]), fibers[0].cancel(), fibers[0].state, over)
         """)
-    assert (done.code, done.err) == (0, "fiberrt: a thread ends, and 1 of its fibers do not\n")
+    assert (done.code, done.err) == (0, "fiberrt: a thread ends, but 1 of its fibers do not\n")
     lost = "RuntimeError('the fiber was lost with its thread')"
     assert done.out.splitlines() == [f"True True True {lost}", "None False failed [True, 'ran']"]
 

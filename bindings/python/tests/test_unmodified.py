@@ -209,7 +209,7 @@ first.close()
 def test_the_example(web):
     example = Path(__file__).parent.parent / "examples" / "fetch_many.py"
     if not example.exists():
-        servers.did_not_run("the test of the example fetch_many", "the tests are not beside the sources")
+        servers.did_not_run("the test of the example fetch_many", "the tests are not next to the sources")
     urls = [f"http://127.0.0.1:{web}/{i}.txt" for i in range(20)] + [f"http://127.0.0.1:{web}/none"]
     for command in ([sys.executable, "-m", "fiberrt"], [sys.executable]):
         done = subprocess.run([*command, str(example), *urls], capture_output=True, text=True, timeout=servers.PATIENCE)

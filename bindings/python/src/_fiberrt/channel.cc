@@ -227,8 +227,7 @@ PyTypeObject ChannelType = [] {
     type.tp_dealloc = deallocate;
     type.tp_repr = repr;
     type.tp_flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC;
-    type.tp_doc = "Channel(capacity=0)\n--\n\nItems pass from fibers to fibers of any thread; who iterates over it "
-                  "receives "
+    type.tp_doc = "Channel(capacity=0)\n--\n\nItems pass from fibers to fibers of any thread; a loop over it receives "
                   "until it is closed.\nWithout a capacity a send waits until a receiver has the item.";
     type.tp_traverse = traverse;
     type.tp_clear = clear;
@@ -291,7 +290,7 @@ PyObject* select(PyObject*, PyObject* const* args, Py_ssize_t count, PyObject* n
     if (names) {
         if (PyTuple_GET_SIZE(names) != 1 ||
             PyUnicode_CompareWithASCIIString(PyTuple_GET_ITEM(names, 0), "timeout") != 0)
-            return PyErr_Format(PyExc_TypeError, "select() takes no keyword argument but timeout");
+            return PyErr_Format(PyExc_TypeError, "select() takes no keyword argument except timeout");
         if (!timeout.parse(args[count])) return nullptr;
     }
     if (count > FIBER_SELECT_MAX)

@@ -543,8 +543,7 @@ PyMethodDef methods[] = {
      "in seconds, passes first.\nDoes not raise the fiber's exception. Returns only after the finalizers of the "
      "fiber's arguments, locals and context variables. These finalizers may wait, but not for their own fiber."},
     {"result", as_method(result), METH_FASTCALL,
-     "result($self, timeout=None, /)\n--\n\nWait until the fiber has ended; return the result of its function, or "
-     "raise "
+     "result($self, timeout=None, /)\n--\n\nWait until the fiber has ended; return the function's result, or raise "
      "its exception.\nTimeoutError: the fiber has not ended in time."},
     {"cancel", cancel, METH_NOARGS,
      "cancel($self, /)\n--\n\nCancel the fiber: its present wait and all later ones raise CancelledError, except those "

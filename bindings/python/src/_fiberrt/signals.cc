@@ -43,8 +43,8 @@ PyObject* sigwait(PyObject*, PyObject* const* args, Py_ssize_t count) {
 
 PyMethodDef signal_functions[] = {
     {"sigwait", as_method(sigwait), METH_FASTCALL,
-     "sigwait(signals, timeout=None, /)\n--\n\nWait for one of several blocked signals and take it; return the members "
-     "of its struct_siginfo. TimeoutError: no signal came in time."},
+     "sigwait(signals, timeout=None, /)\n--\n\nWait for one of several blocked signals and take it; return its "
+     "struct_siginfo's members. TimeoutError: no signal came in time."},
     {nullptr, nullptr, 0, nullptr},
 };
 

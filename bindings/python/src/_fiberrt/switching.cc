@@ -92,7 +92,7 @@ PyMethodDef switching_functions[] = {
      "timeout, in seconds, passes first.\nOne earlier wakeup() is remembered; park() then returns at once."},
     {"poll_turn", poll_turn, METH_NOARGS,
      "poll_turn()\n--\n\nCalled by polls, functions that check for something without waiting. If this fiber has polled "
-     "for 1 ms\nwithout a wait, the other fibers of its thread run once. Has no effect before let_polls_give_turns()."},
+     "for 1 ms\nwithout a wait, the thread's other fibers run once. Has no effect before let_polls_give_turns()."},
     {"raise_thrown", raise_thrown, METH_NOARGS,
      "raise_thrown()\n--\n\nRaise an exception thrown into this fiber. For functions that count as waits even if they "
      "do not have to wait."},

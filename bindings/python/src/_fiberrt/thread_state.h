@@ -10,7 +10,7 @@
 #include <Python.h>
 
 #if PY_VERSION_HEX < 0x030B0000 || PY_VERSION_HEX >= 0x03100000
-#error "fiberrt does not know how this version of CPython keeps what it executes (it knows 3.11 to 3.15)"
+#error "fiberrt does not know the internals of this version of CPython (it knows 3.11 to 3.15)"
 #endif
 #ifdef Py_GIL_DISABLED
 #error "fiberrt needs CPython with its global lock: this is a free-threaded build"

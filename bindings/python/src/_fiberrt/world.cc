@@ -42,7 +42,7 @@ void after_switch(void* data, fiber_tag_t, fiber_tag_t to) {
     }
     PyThreadState* state = world->state;
     if (error_is_set(state)) [[unlikely]]
-        Py_FatalError("fiberrt: a fiber is left in the midst of an exception");
+        Py_FatalError("fiberrt: a fiber is left while it handles an exception");
     save(*world->loaded, state);
     world->loaded = &fiber->execution;
     world->current = fiber;
@@ -148,7 +148,7 @@ void thread_ends(PyObject* capsule) {
         fiber_drop(world->main, world->state); // as for other fibers
     }
     size_t left = by_itself ? world_drain(world, closing_ns) : world->live_count;
-    if (left) fprintf(stderr, "fiberrt: a thread ends, and %zu of its fibers do not\n", left);
+    if (left) fprintf(stderr, "fiberrt: a thread ends, but %zu of its fibers do not\n", left);
     fiber_hooks_set(nullptr, 0);
     fiber_tag_set(world->main->handle, fiber_tag_t{nullptr, 0});
     this_world = nullptr;
@@ -169,7 +169,7 @@ bool fill(World* world) {
         return false;
     }
     if (!info.main_flow) {
-        PyErr_SetString(PyExc_RuntimeError, "fiberrt: a fiber of other than Python's making cannot be the first of its "
+        PyErr_SetString(PyExc_RuntimeError, "fiberrt: a fiber that Python did not make cannot be the first of its "
                                             "thread to use this module");
         return false;
     }

@@ -136,7 +136,7 @@ def __dir__() -> list[str]:
 def _at_exit() -> None:
     left = _shut_down(10.0)
     if left:
-        print(f"fiberrt: at exit {left} fibers would not end", file=_sys.stderr)
+        print(f"fiberrt: at exit {left} fibers did not end", file=_sys.stderr)
 
 
 if hasattr(_fiberrt, "setrecursionlimit"):

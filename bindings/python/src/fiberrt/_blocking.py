@@ -44,7 +44,7 @@ class _Watch:
         frame = _fiberrt.frame(fiber)
         stack = "".join(traceback.format_stack(frame)) if frame else ""
         try:
-            sys.stderr.write(f"fiberrt: {fiber!r} keeps its thread, for over {self.after:g} s now:\n{stack}")
+            sys.stderr.write(f"fiberrt: {fiber!r} has kept its thread for over {self.after:g} s:\n{stack}")
             sys.stderr.flush()
         except (AttributeError, OSError, ValueError):
             pass  # stderr is missing or closed
@@ -65,7 +65,7 @@ def report_blocking(after: float | None = 0.1) -> None:
     """
     global _watch
     if after is not None and not after > 0:
-        raise ValueError("report_blocking(): a time above zero")
+        raise ValueError("report_blocking() takes a time above zero")
     if _watch:
         _watch.stopped.release()
     _watch = None if after is None else _Watch(after)

@@ -250,7 +250,7 @@ class receive:
 
     def __enter__(self) -> receive:
         if self._pipe is not None:
-            raise RuntimeError("it has been entered already")
+            raise RuntimeError("the receiver has been entered already")
         self._pipe = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
         try:
             # A signal that comes as the thread is about to sleep wakes the thread by this pipe.

@@ -79,7 +79,7 @@ class _Waiting:
             if self._given_up is not None:
                 with memoryview(data) as view, view.cast("B") as flat:
                     if bytes(flat[: len(self._given_up)]) != self._given_up:
-                        raise _stdlib.SSLError("an earlier write was given up in its midst, and this is other data")
+                        raise _stdlib.SSLError("an earlier write stopped halfway, and this is other data")
             sent = self._wait("write", self._object.write, data)
             self._given_up = None
             return sent
