@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT OR Apache-2.0
-"""Checks the documentation: every code block is compiled and run, or says why not; every link leads somewhere; every
-name of the library exists. Called by CTest (tests/docs.cmake), and by planted.py, which plants mistakes.
+"""Checks the documentation: every code block is compiled and run, or says why not; every name of the library exists.
+Called by CTest (tests/docs.cmake), and by planted.py, which plants mistakes. links.py checks the links.
 
     blocks.py SOURCE BUILD WORK [--at-least N] [--seconds N] [--list] [--page NAME] [--cxx COMPILER]
 
@@ -39,7 +39,6 @@ import shutil
 import signal
 import subprocess
 import sys
-import xml.etree.ElementTree
 
 MARKS = {"kind", "frame", "not run", "file", "output", "as in", "checked by"}
 PAGE_MARKS = {"blocks checked by", "names of others"}
@@ -178,36 +177,7 @@ class Check:
                 if name.endswith(".md"):
                     yield Page(str(path), (self.source / path).read_text(encoding="utf-8"))
 
-    # Links and names.
-
-    def check_links(self, page, headings):
-        for line, text in page.prose:
-            if "![](" in text:
-                page.error(line, "the picture has no alternative text")
-            for target in re.findall(r"\]\(([^)\s]+)\)|src=\"([^\"]+)\"", re.sub(r"`[^`]*`", "", text)):
-                target = target[0] or target[1]
-                if re.match(r"[a-z]+:", target):
-                    continue
-                name, _, anchor = target.partition("#")
-                path = os.path.normpath(os.path.join(os.path.dirname(page.name), name)) if name else page.name
-                if not (self.source / path).exists():
-                    page.error(line, f"the link leads nowhere: {target}")
-                elif anchor and path.endswith(".md") and anchor not in headings.get(path, ()):
-                    page.error(line, f"there is no such heading: {target}")
-                elif path.endswith(".svg"):
-                    self.check_picture(page, line, path)
-                self.count("links")
-
-    def check_picture(self, page, line, path):
-        """A picture must be a valid one, and have a text for readers who cannot see it."""
-        try:
-            root = xml.etree.ElementTree.parse(self.source / path).getroot()
-        except xml.etree.ElementTree.ParseError as error:
-            page.error(line, f"{path} is no picture: {error}")
-            return
-        if not root.tag.endswith("}svg") or not root.findtext("{http://www.w3.org/2000/svg}title"):
-            page.error(line, f"{path} has no title")
-        self.count("pictures")
+    # Names.
 
     def check_names(self, page, known):
         others = {name.strip() for name in page.marks.get("names of others", "").split(",")}
@@ -391,8 +361,6 @@ class Check:
     def all(self):
         (self.work / "programs").mkdir(parents=True)
         pages = list(self.pages())
-        headings = {page.name: {slug(text.lstrip("# ")) for _, text in page.prose if text.startswith("#")}
-                    for page in pages}
         known = set()
         for name in ("fiberrt.h", "fiberrt.hpp"):
             header = self.source / "include" / name
@@ -402,7 +370,6 @@ class Check:
         if self.only:
             pages = [page for page in pages if page.name == self.only]
         for page in pages:
-            self.check_links(page, headings)
             self.check_names(page, known)
             more, of_page = self.sort_out(page)
             programs += more

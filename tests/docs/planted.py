@@ -21,7 +21,7 @@ RIGHT = """\
 <!-- A comment. -->
 ## Its second `part`
 
-A [link](#its-second-part), a [file](../include/fiberrt.h), the function `fiber_sleep`, a family: `fiber_*`.
+The function `fiber_sleep`, a family: `fiber_*`.
 
 <!-- frame: main -->
 ```c
@@ -171,21 +171,6 @@ int fiber_sleep(int);
 pass
 ```
 """),
-    ("the link leads nowhere", """\
-[A page](nowhere.md)
-"""),
-    ("there is no such heading", """\
-[A page](right.md#its-third-part)
-"""),
-    ("docs/picture.svg is no picture", """\
-![A picture](picture.svg)
-"""),
-    ("docs/untitled.svg has no title", """\
-![A picture](untitled.svg)
-"""),
-    ("the picture has no alternative text", """\
-![](../include/fiberrt.h)
-"""),
     ("there is no fiber_slep", """\
 Call `fiber_slep`.
 """),
@@ -193,12 +178,6 @@ Call `fiber_slep`.
 ```text
 """),
 ]
-
-PICTURES = {
-    "picture.svg": '<svg xmlns="http://www.w3.org/2000/svg"><title>Right</svg>',
-    "untitled.svg": '<svg xmlns="http://www.w3.org/2000/svg"/>',
-}
-
 
 def fail(text):
     sys.exit(f"FAILED: {text}")
@@ -229,8 +208,6 @@ if not content:
 if check("--at-least", "5")[0]:
     fail("it does not tell that there are too few blocks")
 
-for name, text in PICTURES.items():
-    put(f"docs/{name}", text)
 for number, (_, page) in enumerate(WRONG, 1):
     put(f"docs/wrong{number}.md", page)
 content, said = check()
