@@ -16,7 +16,8 @@ if(NOT EXISTS ${folder}/lib/libev.so)
             OUTPUT_FILE ${log} ERROR_FILE ${log} RESULT_VARIABLE failed)
     endif()
     if(failed)
-        message(WARNING "There is no libev for ${arch}, so I/O is left out: its sources could not be fetched or compiled; "
+        message(WARNING
+            "There is no libev for ${arch}, so I/O is left out: its sources could not be fetched or compiled; "
                         "see build/cross/${arch}/log.")
     endif()
 endif()

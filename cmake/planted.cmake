@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
-# Builds with a planted bug. Its marker stands in the source, PLANTED(NAME) of src/base/planted.h; here it is looked for, so
-# that code may be renamed and moved.
+# Builds with a planted bug. Its marker stands in the source, PLANTED(NAME) of src/base/planted.h; here it is looked
+# for, so that code may be renamed and moved.
 
 # Each marker has a finder: plant(NAME ...) or sim_finds(NAME ...).
 file(READ ${PROJECT_SOURCE_DIR}/fuzz/CMakeLists.txt fuzz_finds)
@@ -11,7 +11,8 @@ execute_process(
 string(REGEX MATCHALL "[a-z0-9_]+" markers "${markers}")
 foreach(name IN LISTS markers)
     if(NOT "${fuzz_finds}${sim_finds}" MATCHES "[(]${name} ")
-        message(FATAL_ERROR "Nothing looks for the planted bug ${name}: neither fuzz/CMakeLists.txt nor tests/sim.cmake.")
+        message(FATAL_ERROR
+            "Nothing looks for the planted bug ${name}: neither fuzz/CMakeLists.txt nor tests/sim.cmake.")
     endif()
 endforeach()
 

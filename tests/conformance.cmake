@@ -15,7 +15,8 @@ elseif((CMAKE_CROSSCOMPILING OR FIBERRT_FEWER_TESTS) AND NOT FIBERRT_WHOLE_SUITE
 cross_cord|mutex|channel|pool|hosted|hooks|fork|io_stream)$")
 elseif("thread" IN_LIST FIBERRT_SANITIZE AND NOT FIBERRT_WHOLE_SUITE)
     # Nor are scenarios with one thread tested with ThreadSanitizer.
-    list(FILTER conformance_subjects EXCLUDE REGEX "^(fairness|every|life|cancel|scope|noswitch|main_flow|deadlock|free_arg|\
+    list(FILTER conformance_subjects EXCLUDE REGEX
+        "^(fairness|every|life|cancel|scope|noswitch|main_flow|deadlock|free_arg|\
 resource|children|refused|io_posix.*|io_cancel)$")
 endif()
 list(TRANSFORM conformance_subjects REPLACE "(.+)" "conformance/\\1.cc" OUTPUT_VARIABLE conformance_sources)
@@ -93,8 +94,10 @@ if(NOT CMAKE_CROSSCOMPILING AND NOT "thread" IN_LIST FIBERRT_SANITIZE)
     conformance_run(backward_seeds_fail COMMAND ${program} --seeds 2-1 ENVIRONMENT FIBERRT_BACKEND=sim)
     set_tests_properties(conformance.no_scenario_fails conformance.backward_seeds_fail PROPERTIES
         WILL_FAIL ON)
-    conformance_run(no_scenario_is_reported COMMAND ${program} --seeds 1-2 --gtest_filter=No.Such ENVIRONMENT FIBERRT_BACKEND=sim)
-    set_tests_properties(conformance.no_scenario_is_reported PROPERTIES PASS_REGULAR_EXPRESSION "^no scenario matches No\\.Such")
+    conformance_run(no_scenario_is_reported COMMAND ${program} --seeds 1-2 --gtest_filter=No.Such
+        ENVIRONMENT FIBERRT_BACKEND=sim)
+    set_tests_properties(conformance.no_scenario_is_reported PROPERTIES PASS_REGULAR_EXPRESSION
+        "^no scenario matches No\\.Such")
 endif()
 conformance_run(on_sim_more_seeds TIMEOUT ${slow_test_timeout} LABELS all COMMAND ${program} --seeds 11-15
     ENVIRONMENT FIBERRT_BACKEND=sim)
@@ -118,8 +121,8 @@ endif()
 if("address" IN_LIST FIBERRT_SANITIZE)
     # Puts locals on second stacks, to find uses after their functions have returned. LeakSanitizer does not see
     # pointers held only by these stacks; scenarios that count memory, or use the smallest stacks, cannot run like that.
-    set(with_second_stacks Attr Barrier Cancel Channel Children Cond Dump Event Exchange Exit Hosted Interrupt Join Key Mutex NoSwitch
-        Once Order Park Pool Rwlock Scope Select Semaphore Spawn Task WaitGroup WithTimeout Yield)
+    set(with_second_stacks Attr Barrier Cancel Channel Children Cond Dump Event Exchange Exit Hosted Interrupt Join Key
+        Mutex NoSwitch Once Order Park Pool Rwlock Scope Select Semaphore Spawn Task WaitGroup WithTimeout Yield)
     list(JOIN with_second_stacks "*:" filter_of_second_stacks)
     conformance_run(use_after_return
         COMMAND ${program} --gtest_filter=${filter_of_second_stacks}*-*LeaveNothing*:*LeavesNothing*
@@ -151,8 +154,8 @@ if(have_ev AND NOT CMAKE_CROSSCOMPILING AND (FIBERRT_COVERAGE OR NOT whole_progr
         ENVIRONMENT FIBERRT_BACKEND=ev)
 endif()
 if(have_uring AND have_ev AND (FIBERRT_COVERAGE OR NOT whole_programs))
-    # The kernel forbids io_uring, as containers do: by a filter of system calls. It is libev then, which has all of these
-    # scenarios in on_ev: some of each kind are enough.
+    # The kernel forbids io_uring, as containers do: by a filter of system calls. It is libev then, which has all of
+    # these scenarios in on_ev: some of each kind are enough.
     conformance_filter("io_stream|io_file|io_close|process|cord" filter_of_forbidden)
     conformance_run(forbidden COMMAND $<TARGET_FILE:deny_uring> EPERM ${program} --gtest_filter=${filter_of_forbidden}
         ENVIRONMENT FIBERRT_REFUSAL=EPERM)

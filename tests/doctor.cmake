@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
-# Tests of fiberrt-doctor, each statement against a fact that the test finds out by itself or that doctor_subject, a program
-# with the library, meets in the same circumstances.
+# Tests of fiberrt-doctor, each statement against a fact that the test finds out by itself or that doctor_subject, a
+# program with the library, meets in the same circumstances.
 if(NOT TARGET fiberrt-doctor)
     message(STATUS "Test doctor_test left out: fiberrt-doctor is not built (FIBERRT_TOOLS).")
     return()

@@ -30,11 +30,12 @@ add_custom_command(
     COMMAND_EXPAND_LISTS VERBATIM)
 
 add_executable(conformance_faults faults/conformance_faults.cc faults/fault_calls.cc faults/scenarios.cc
-    "$<FILTER:$<TARGET_OBJECTS:conformance_objects>,EXCLUDE,main[.]cc>" ${objects_of_faults}) # that has a main of its own
+    "$<FILTER:$<TARGET_OBJECTS:conformance_objects>,EXCLUDE,main[.]cc>" ${objects_of_faults}) # it has its own main
 target_compile_features(conformance_faults PRIVATE cxx_std_20)
 target_compile_options(conformance_faults PRIVATE ${test_options})
 target_include_directories(conformance_faults PRIVATE . ${PROJECT_SOURCE_DIR}/src ${PROJECT_SOURCE_DIR}/include)
-target_compile_definitions(conformance_faults PRIVATE _GNU_SOURCE FIBERRT_TEST_IO=$<OR:$<BOOL:${have_uring}>,$<BOOL:${have_ev}>>
+target_compile_definitions(conformance_faults PRIVATE _GNU_SOURCE
+    FIBERRT_TEST_IO=$<OR:$<BOOL:${have_uring}>,$<BOOL:${have_ev}>>
     FIBERRT_TEST_URING=$<BOOL:${have_uring}> FIBERRT_TEST_EV=$<BOOL:${have_ev}>
     $<$<BOOL:${ev_private}>:FIBERRT_EV_PRIVATE>)
 target_link_libraries(conformance_faults PRIVATE GTest::gtest

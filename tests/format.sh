@@ -1,9 +1,18 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT OR Apache-2.0
-# Checks that the sources are laid out as .clang-format says, and that a line which is not is found.
+# Checks that the sources are laid out as .clang-format says, and that a line which is not is found. Checks also that
+# no line of CMake's files is longer than 120 columns.
 # Usage: format.sh SOURCE_DIR [--mend]: with it they are changed; CLANG_FORMAT: the program, clang-format without it.
+# Shell, because it only runs clang-format and awk over files that find lists.
 set -eu
 cd -- "$1"
+long=$(find . \( -name '*.cmake' -o -name CMakeLists.txt \) ! -path './build/*' ! -path './.git/*' -type f \
+    -exec awk 'length > 120 { print FILENAME ":" FNR ": longer than 120 columns" }' {} +)
+[ -z "$long" ] || {
+    echo "$long"
+    echo 'FAILED: lines of CMake are too long'
+    exit 1
+}
 format=${CLANG_FORMAT:-clang-format}
 command -v "$format" >/dev/null || {
     echo "NOT CHECKED: there is no $format (package clang-format)"

@@ -33,22 +33,24 @@ if(Python3_FOUND AND NOT CMAKE_CROSSCOMPILING AND NOT FIBERRT_SANITIZE AND NOT F
     add_test(NAME layers COMMAND Python3::Interpreter ${CMAKE_CURRENT_SOURCE_DIR}/layers.py ${PROJECT_SOURCE_DIR}
         ${CMAKE_NM} $<TARGET_OBJECTS:fiberrt_objects> COMMAND_EXPAND_LISTS)
     if(NOT FIBERRT_FEWER_TESTS)
-        add_test(NAME structure COMMAND Python3::Interpreter ${CMAKE_CURRENT_SOURCE_DIR}/structure.py ${PROJECT_SOURCE_DIR}
-            ${CMAKE_NM} $<TARGET_OBJECTS:fiberrt_objects> COMMAND_EXPAND_LISTS)
+        add_test(NAME structure COMMAND Python3::Interpreter ${CMAKE_CURRENT_SOURCE_DIR}/structure.py
+            ${PROJECT_SOURCE_DIR} ${CMAKE_NM} $<TARGET_OBJECTS:fiberrt_objects> COMMAND_EXPAND_LISTS)
     endif()
     add_test(NAME map COMMAND Python3::Interpreter ${CMAKE_CURRENT_SOURCE_DIR}/map.py ${PROJECT_SOURCE_DIR})
     add_test(NAME coverage_marks COMMAND Python3::Interpreter ${CMAKE_CURRENT_SOURCE_DIR}/coverage/marks_test.py
         ${PROJECT_SOURCE_DIR} ${CMAKE_CURRENT_BINARY_DIR}/coverage_marks)
 endif()
 # How ./dev reads the results of tests.
-if(Python3_FOUND AND NOT CMAKE_CROSSCOMPILING AND NOT FIBERRT_SANITIZE AND NOT FIBERRT_FEWER_TESTS AND NOT FIBERRT_COVERAGE)
+if(Python3_FOUND AND NOT CMAKE_CROSSCOMPILING AND NOT FIBERRT_SANITIZE AND NOT FIBERRT_FEWER_TESTS
+    AND NOT FIBERRT_COVERAGE)
     add_test(NAME dev COMMAND Python3::Interpreter ${CMAKE_CURRENT_SOURCE_DIR}/dev_test.py ${PROJECT_SOURCE_DIR}
         ${CMAKE_CURRENT_BINARY_DIR}/dev_test)
 endif()
-# Each of the bugs that ./dev mutate plants has its place in the sources, and its tests exist: in a program that has all.
+# Each of the bugs that ./dev mutate plants has its place in the sources, and its tests exist: in a program
+# that has all.
 if(NOT Python3_FOUND)
     message(WARNING "The tests layers, structure, map, dev, mutants, counts and httpd_load are LEFT OUT: no python3.")
 elseif((have_uring OR have_ev) AND NOT CMAKE_CROSSCOMPILING AND NOT FIBERRT_SANITIZE AND NOT FIBERRT_FEWER_TESTS)
-    add_test(NAME mutants COMMAND Python3::Interpreter ${CMAKE_CURRENT_SOURCE_DIR}/mutants/mutate.py ${PROJECT_SOURCE_DIR}
-        --check $<TARGET_FILE:conformance>)
+    add_test(NAME mutants COMMAND Python3::Interpreter ${CMAKE_CURRENT_SOURCE_DIR}/mutants/mutate.py
+        ${PROJECT_SOURCE_DIR} --check $<TARGET_FILE:conformance>)
 endif()

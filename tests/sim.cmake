@@ -36,8 +36,10 @@ if(TARGET example_bank)
         COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/sim_finds.sh $<TARGET_FILE:fiberrt_sim> 3 $<TARGET_FILE:example_bank>)
     add_test(NAME sim_exhaustive.the_bank
         COMMAND fiberrt_sim --timeout 60 --exhaustive -- $<TARGET_FILE:example_bank>)
-    set_tests_properties(sim_exhaustive.the_bank PROPERTIES PASS_REGULAR_EXPRESSION "balance is [0-9]+, and should be 350")
-    add_test(NAME sim_exhaustive.all_of_hello COMMAND fiberrt_sim --timeout 60 --exhaustive -- $<TARGET_FILE:example_hello>)
+    set_tests_properties(sim_exhaustive.the_bank PROPERTIES PASS_REGULAR_EXPRESSION
+        "balance is [0-9]+, and should be 350")
+    add_test(NAME sim_exhaustive.all_of_hello COMMAND fiberrt_sim --timeout 60 --exhaustive
+        -- $<TARGET_FILE:example_hello>)
     set_tests_properties(sim_exhaustive.all_of_hello PROPERTIES PASS_REGULAR_EXPRESSION "runs, all possible runs")
     add_test(NAME sim_seeds.the_mailbox COMMAND fiberrt_sim --seeds 1-300 -- $<TARGET_FILE:example_mailbox>)
 endif()

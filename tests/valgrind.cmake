@@ -38,7 +38,8 @@ if(have_ev)
     target_link_libraries(valgrind_threads PRIVATE fiberrt Threads::Threads)
     add_test(NAME valgrind.threads
         COMMAND valgrind -q --error-exitcode=99 --num-callers=20 $<TARGET_FILE:valgrind_threads>)
-    set_tests_properties(valgrind.threads PROPERTIES LABELS all TIMEOUT 120 ENVIRONMENT_MODIFICATION FIBERRT_BACKEND=unset:)
+    set_tests_properties(valgrind.threads PROPERTIES LABELS all TIMEOUT 120 ENVIRONMENT_MODIFICATION
+        FIBERRT_BACKEND=unset:)
 endif()
 
 # While a thread sleeps in its ring, Valgrind does not let the others run. So on libev all scenarios run in the soak,
@@ -62,7 +63,8 @@ function(conformance_under_valgrind name label filter backend parts)
             ENVIRONMENT "GTEST_TOTAL_SHARDS=${parts};GTEST_SHARD_INDEX=${part};FIBERRT_BACKEND=${backend}")
     endforeach()
 endfunction()
-string(CONCAT left_out_of_conformance "${left_out}:Cord*:Post.*:Shutdown.*:Cross*:*Elsewhere*:End.AScopeThatTheFunctionLeft*:"
+string(CONCAT left_out_of_conformance
+    "${left_out}:Cord*:Post.*:Shutdown.*:Cross*:*Elsewhere*:End.AScopeThatTheFunctionLeft*:"
     "Join.DoesNotBlockTheThread*:Fairness.*:FairPolling.*:RescheduleIfDue.*:SleepZero.*:Sleep.*:Counters.*:QueueTest.*:"
     "BusyTest.*:TimeTest.*:CountTest.*:ThreadExitTest.*:*Threads.*:*Death.*:WaitingMix.*")
 if(have_ev)

@@ -6,7 +6,8 @@ file(MAKE_DIRECTORY ${downloads} ${source})
 file(LOCK ${downloads} DIRECTORY)
 file(GLOB archive ${downloads}/libev_*.orig.tar.*)
 if(NOT archive)
-    file(MAKE_DIRECTORY ${downloads}/lists/partial ${downloads}/cache/archives/partial ${downloads}/sources ${downloads}/new)
+    file(MAKE_DIRECTORY ${downloads}/lists/partial ${downloads}/cache/archives/partial ${downloads}/sources
+        ${downloads}/new)
     file(WRITE ${downloads}/status "")
     file(GLOB lists /etc/apt/sources.list /etc/apt/sources.list.d/*.list /etc/apt/sources.list.d/*.sources)
     foreach(list IN LISTS lists)
@@ -23,7 +24,8 @@ if(NOT archive)
     endforeach()
 
     # The system's own state is not touched, so its lock is not needed; as root, apt reads these files as root.
-    set(apt apt-get -o Dir::State=${downloads} -o Dir::State::status=${downloads}/status -o Dir::Cache=${downloads}/cache
+    set(apt apt-get -o Dir::State=${downloads} -o Dir::State::status=${downloads}/status
+        -o Dir::Cache=${downloads}/cache
         -o Dir::Etc::sourcelist=/dev/null -o Dir::Etc::sourceparts=${downloads}/sources -o Debug::NoLocking=1
         -o APT::Sandbox::User=root)
     execute_process(COMMAND ${apt} update COMMAND_ERROR_IS_FATAL ANY)

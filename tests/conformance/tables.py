@@ -11,6 +11,9 @@ import re
 import sys
 from pathlib import Path
 
+sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "docs/manual"))
+from header import read_header  # noqa: E402
+
 # fiber_once waits inside Things::call_once; a case of kind NONE never completes.
 ELSEWHERE = {"fiber_once", "FIBER_CASE_NONE"}
 # fiber_cord_join waits for the end of a thread, which each run of the table would have to start.
@@ -24,11 +27,8 @@ def main():
     header = (source / "include/fiberrt.h").read_text()
     texts = {name: (source / f"tests/conformance/{name}.cc").read_text() for name in ("noswitch", "refused")}
     tables = {name: "".join(re.findall(r"alls\[\] = \{\n.*?^ *};$", text, re.M | re.S)) for name, text in texts.items()}
-    tables["refused"] += texts["refused"].partition("\nTEST(")[2]  # some calls have a scenario of their own
+    tables["refused"] += texts["refused"].partition("\nTEST(")[2]  # some calls have their own scenario
     may_switch = re.findall(r"^#define (FIBER_CASE_\w+)", header, re.M)
-    sys.path.insert(0, str(source / "docs/manual"))
-    from header import read_header
-
     may_switch += [function.name for function in read_header(header).functions
                    if function.may_switch() and not function.macro]
     wrong = []
