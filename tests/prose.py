@@ -1,13 +1,15 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT OR Apache-2.0
-"""Counts turns of phrase that make comments and pages hard to read, per 1,000 words, in each area of the project and in
-all of them together. Fails if a rate is over its limit.
+"""Counts turns of phrase that make comments, pages, messages and names of tests hard to read, per 1,000 words. Fails if
+a rate is over its limit in an area of the project, in all of them, or in all messages; and for any such name of a test.
 
 usage: prose.py [--show] [--root DIR] [AREA...]
 
 An AREA is a folder or a file below the root; the default is the list AREAS. --show prints the place of each turn.
 The script reads comments of C, C++, assembly and Go; comments and docstrings of Python; whole-line comments of shell
 and CMake; and Markdown without its headings, code blocks and tables. Text between backticks counts as one word.
+Messages are strings in code of more than three words: of C, C++, Go, Python, shell and CMake. Names of tests are those
+of GoogleTest, Python and Go, and of CTest where add_test() has them.
 """
 
 import argparse
@@ -45,6 +47,13 @@ TURNS = {
     "beside, likewise, hence": r"\b(?:beside|likewise|hence|wherefore|all the same)\b",
 }
 PATTERNS = {name: re.compile(pattern, re.IGNORECASE) for name, pattern in TURNS.items()}
+# In names, where no sentence shows whether such a word is a turn. No name may have one.
+NAME_TURN = re.compile(
+    r"\b(?:who|whom|whoever|nobody|somebody|anybody|what|whatever|those|likewise|hence|beside|is to be|to be had|"
+    r"but for)\b"
+)
+# The strings of these files are the turns themselves.
+NO_MESSAGES = {"prose.py", "prose_test.py"}
 
 C_LIKE = {".h", ".hpp", ".c", ".cc", ".cpp", ".S", ".go"}
 LICENCE = ("SPDX-License-Identifier:", "SPDX-FileCopyrightText:", "Copyright")
@@ -189,6 +198,79 @@ def of_markdown(text):
     return joined(comments)
 
 
+QUOTED = r'"(?:\\.|[^"\\\n])*"'
+# Strings next to each other are one message.
+C_MESSAGE = re.compile(
+    rf"//[^\n]*|/\*.*?\*/|^[ \t]*\#[ \t]*include[^\n]*|R\"([^\s()\\]{{0,16}})\(.*?\)\1\""
+    rf"|(?<![0-9A-Za-z_])'(?:\\.|[^'\\\n])*'|(?P<text>{QUOTED}(?:\s*{QUOTED})*)",
+    re.DOTALL | re.MULTILINE,
+)
+GO_MESSAGE = re.compile(rf"//[^\n]*|/\*.*?\*/|`[^`]*`|'(?:\\.|[^'\\\n])*'|(?P<text>{QUOTED})", re.DOTALL)
+HASH_MESSAGE = re.compile(rf"^[ \t]*\#[^\n]*|(?P<text>{QUOTED}|'[^'\n]*')", re.MULTILINE)
+TEST_NAMES = {
+    "c": re.compile(r"^[ \t]*TEST(?:_F|_P)?\(\s*(\w+,\s*\w+)\)", re.MULTILINE),
+    "go": re.compile(r"^func ((?:Test|Benchmark|Fuzz)\w*)\(", re.MULTILINE),
+    "python": re.compile(r"^[ \t]*(?:async )?def (test_\w+)\(", re.MULTILINE),
+    "cmake": re.compile(r"\badd_test\(\s*NAME ([\w.]+)"),
+}
+
+
+def message(number, text):
+    """A string as a paragraph, or None if it is none: too short, or a whole program."""
+    text = re.sub(r"\\[a-z]|\s+", " ", text)
+    return Paragraph([(number, 0, text)]) if len(re.findall(r"[A-Za-z]{2,}", text)) > 3 else None
+
+
+def strings_of_python(text):
+    try:
+        tree = ast.parse(text)
+    except SyntaxError:
+        return
+    docstrings = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr)}
+    for node in ast.walk(tree):
+        if isinstance(node, ast.JoinedStr):
+            parts = [part.value if isinstance(part, ast.Constant) else "{}" for part in node.values]
+            docstrings |= {id(part) for part in node.values}
+            yield node.lineno, "".join(parts)
+        elif isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in docstrings:
+            yield node.lineno, node.value
+
+
+def strings_of(path, text):
+    kind = kind_of(path)
+    if kind == "python":
+        yield from (found for found in strings_of_python(text) if found[1].count("\n") < 4)
+        return
+    pattern = {"c": C_MESSAGE, "go": GO_MESSAGE, "hash": HASH_MESSAGE, "cmake": HASH_MESSAGE}.get(kind)
+    for found in pattern.finditer(text) if pattern else ():
+        if found["text"]:
+            yield text.count("\n", 0, found.start()) + 1, re.sub(r'["\']\s*["\']', "", found["text"])[1:-1]
+
+
+def messages(path):
+    if path.name in NO_MESSAGES:
+        return
+    for number, text in strings_of(path, path.read_text(errors="replace")):
+        paragraph = message(number, text)
+        if paragraph:
+            yield paragraph
+
+
+def names_in(path):
+    """The names of a file's tests, as (line number, name, the name's words in lower case)."""
+    text = path.read_text(errors="replace")
+    pattern = TEST_NAMES.get(kind_of(path))
+    for found in pattern.finditer(text) if pattern else ():
+        words = re.sub(r"(?<=[a-z0-9])(?=[A-Z])|[_.,\s]+", " ", found[1]).lower()
+        yield text.count("\n", 0, found.start()) + 1, re.sub(r",\s*", ".", found[1]), words
+
+
+def kind_of(path):
+    if path.suffix == ".cmake" or path.name == "CMakeLists.txt":
+        return "cmake"
+    return {of_c: "c", of_go: "go", of_python: "python", of_hash: "hash"}.get(reader_of(path))
+
+
 def reader_of(path):
     if path.suffix in C_LIKE:
         return of_go if path.suffix == ".go" else of_c
@@ -213,8 +295,12 @@ def paragraphs(path):
 
 def turns_in(path):
     """The number of words in a file's prose, and its turns as (line number, name, text around it)."""
+    return turns_of(paragraphs(path))
+
+
+def turns_of(paragraphs):
     words, turns = 0, []
-    for paragraph in paragraphs(path):
+    for paragraph in paragraphs:
         words += paragraph.words()
         for name, pattern in PATTERNS.items():
             for hit in pattern.finditer(paragraph.text):
@@ -247,7 +333,8 @@ def main():
     arguments.add_argument("--show", action="store_true")
     options = arguments.parse_args()
 
-    words, counts = {}, {}
+    words, counts, names, bad_names = {}, {}, 0, []
+    in_messages = [0, dict.fromkeys(LIMITS, 0)]
     for area in options.areas:
         if not (options.root / area).exists():
             sys.exit(f"prose.py: there is no {options.root / area}")
@@ -259,13 +346,27 @@ def main():
                 counts[area][name] += 1
                 if options.show:
                     print(f"{path.relative_to(options.root)}:{line}: {name}: …{around}…")
+            more, turns = turns_of(messages(path))
+            in_messages[0] += more
+            for line, name, around in turns:
+                in_messages[1][name] += 1
+                if options.show:
+                    print(f"{path.relative_to(options.root)}:{line}: message: {name}: …{around}…")
+            for line, name, text in names_in(path):
+                names += 1
+                found = NAME_TURN.search(text)
+                if found:
+                    place = f"{path.relative_to(options.root)}:{line}"
+                    bad_names.append(f"{place}: {found[0]!r} in the name of a test: {name}")
     if not sum(words.values()):
         sys.exit("prose.py: no prose found")
     if len(options.areas) > 1:
         words["all"] = sum(words.values())
         counts["all"] = {name: sum(of_area[name] for of_area in counts.values()) for name in LIMITS}
 
-    failed = []
+    words["messages"], counts["messages"] = in_messages
+
+    failed = bad_names
     print(f"{'per 1,000 words':26}" + "".join(f"{area[:9]:>10}" for area in words))
     print(f"{'words':26}" + "".join(f"{count:10}" for count in words.values()))
     for name, limit in LIMITS.items():
@@ -276,6 +377,7 @@ def main():
             for area in words
             if too_many(counts[area][name], limit, words[area])
         ]
+    print(f"{names} names of tests")
     for line in failed:
         print(f"FAILED: {line}")
     if failed:

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT OR Apache-2.0
 """Checks prose.py: it passes a plain text, and finds sentences planted for each rule, with their lines, in the
-comments and pages of each kind of file, but not in code.
+comments, pages and messages of each kind of file, but not in code. It finds planted names of tests.
 """
 
 import subprocess
@@ -42,6 +42,22 @@ FILES = {
     "CMakeLists.txt": "# {}\nset(nobody)\n",
     "page.md": "# Whoever\n\n```c\n// nobody\n```\n\n| what is | nobody |\n\n    whoever\n\n`nobody` is a name. {}\n",
     "tool": "#!/usr/bin/env python3\n# {}\n",
+}
+
+# A file for each kind of message, and the line of the message. The comments and short strings are plain.
+MESSAGES = {
+    "message.cc": ('// plain\n#include "nobody.h"\nf("{}" // plain\n  " now", R"(nobody has)", "nobody", \'"\');\n', 3),
+    "message.go": ('package p\n\nvar text = `nobody`\nvar said = "{}"\n', 4),
+    "message.py": ('"""Plain."""\n\nprint(f"{} {{a}}")\n', 3),
+    "message.sh": ("#!/bin/sh\n# Plain.\necho 'nobody' \"{}\"\n", 3),
+    "message.cmake": ('# Plain.\nmessage(STATUS\n    "{}")\n', 3),
+}
+# Names of tests for each language, and the line of the name that has a turn.
+NAMES = {
+    "names.cc": ("TEST(Fiber, WhoeverWaits) {}\nTEST_P(Fiber, EndsOnce) {}\n", "1: 'whoever'", "Fiber.WhoeverWaits"),
+    "names.go": ("func TestEnds(t *T) {}\nfunc TestNobodyEnds(t *T) {}\n", "2: 'nobody'", "TestNobodyEnds"),
+    "names.py": ("def test_ends():\n    pass\n\n\ndef test_what_ends():\n    pass\n", "5: 'what'", "test_what_ends"),
+    "names.cmake": ("add_test(NAME a.to_be_had COMMAND a)\n", "1: 'to be had'", "a.to_be_had"),
 }
 
 wrong = 0
@@ -91,6 +107,25 @@ with tempfile.TemporaryDirectory() as folder:
         places = [line for line in said.stdout.splitlines() if line.startswith("bad/") and f": {rule}: " in line]
         check(f"--show prints each place of {rule!r}: {said.stdout}", len(places) == 2 * len(FILES))
 
+    for name, (form, line) in MESSAGES.items():
+        for rule, sentence in PLANTED.items():
+            text = form.replace("{{a}}", "{a}").replace("{}", sentence)
+            (root / name).write_text(text)
+            found = [(line, rule) for line, rule, _ in prose.turns_of(prose.messages(root / name))[1]]
+            check(f"{rule!r} is found in the message of {name}, but {found}", found == [(line, rule)])
+    (root / "twice").mkdir()
+    (root / "twice/a.cc").write_text(MESSAGES["message.cc"][0].replace("{}", PLANTED["nobody, somebody"]) * 2)
+    said = run(root, "twice")
+    check(f"messages fail: {said.stdout}",
+          said.returncode == 1 and "FAILED: messages: nobody, somebody: " in said.stdout)  # fmt: skip
+
+    for name, (text, place, test) in NAMES.items():
+        (root / name).write_text(text)
+        said = run(root, name, "good")
+        check(f"the name {test} fails: {said.stdout}",
+              f"FAILED: {name}:{place} in the name of a test: {test}" in said.stdout)  # fmt: skip
+        check(f"only the name {test} fails: {said.stdout}", said.stdout.count("FAILED: ") == 1)
+
     (root / "once.md").write_text(PLANTED["headless who"] + ".\n")
     check("a single turn passes", run(root, "once.md").returncode == 0)
     tree(root / "good", lambda name: [text + "." for text in PLAIN * 400])
@@ -102,4 +137,4 @@ with tempfile.TemporaryDirectory() as folder:
 
 if wrong:
     sys.exit(1)
-print(f"{len(PLANTED)} rules are found in {len(FILES)} kinds of files")
+print(f"{len(PLANTED)} rules are found in {len(FILES)} kinds of files, messages and names of tests")
