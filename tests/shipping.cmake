@@ -1,8 +1,16 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
-# Checks of the sources themselves, so that they can be shipped: licences, the HTML site. `./dev deb` builds and tries
-# the packages.
+# Checks of the sources themselves, so that they can be shipped: licences, spelling, the HTML site. `./dev deb` builds
+# and tries the packages.
 add_test(NAME reuse COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/reuse.sh ${PROJECT_SOURCE_DIR})
 set_tests_properties(reuse PROPERTIES SKIP_RETURN_CODE 77)
+find_package(Python3 3.9 COMPONENTS Interpreter)
+if(Python3_FOUND)
+    add_test(NAME spelling
+        COMMAND Python3::Interpreter ${CMAKE_CURRENT_SOURCE_DIR}/spelling.py ${PROJECT_SOURCE_DIR})
+    set_tests_properties(spelling PROPERTIES SKIP_RETURN_CODE 77)
+else()
+    message(WARNING "The test spelling is LEFT OUT: no python3.")
+endif()
 
 # A primitive is added to a copy of the sources as CONTRIBUTING.md says.
 if(NOT FIBERRT_SANITIZE AND NOT CMAKE_CROSSCOMPILING)
@@ -10,7 +18,6 @@ if(NOT FIBERRT_SANITIZE AND NOT CMAKE_CROSSCOMPILING)
         ${CMAKE_CURRENT_BINARY_DIR}/adding)
     set_tests_properties(adding PROPERTIES LABELS all TIMEOUT ${slow_test_timeout}
         ENVIRONMENT "CC=${CMAKE_C_COMPILER};CXX=${CMAKE_CXX_COMPILER};CMAKE_GENERATOR=${CMAKE_GENERATOR}")
-    find_package(Python3 3.9 COMPONENTS Interpreter)
     if(Python3_FOUND) # each broken table fails the build with one sentence
         add_test(NAME tables COMMAND Python3::Interpreter ${CMAKE_CURRENT_SOURCE_DIR}/tables.py ${PROJECT_SOURCE_DIR}
             ${CMAKE_CURRENT_BINARY_DIR}/tables)

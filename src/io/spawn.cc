@@ -71,10 +71,10 @@ private:
     int make_pipe(int stream) {
         int ends[2];
         if (pipe2(ends, O_CLOEXEC) < 0) return -errno;
-        int childs = stream == STDIN_FILENO ? 0 : 1;
-        fds_[stream] = ends[!childs];
-        fds_[3 + stream] = ends[childs];
-        return ends[childs];
+        int child_end = stream == STDIN_FILENO ? 0 : 1;
+        fds_[stream] = ends[!child_end];
+        fds_[3 + stream] = ends[child_end];
+        return ends[child_end];
     }
 
     int fds_[6] = {-1, -1, -1, -1, -1, -1}; // three caller's ends of pipes, then three child's
