@@ -61,6 +61,6 @@ readme = (source / "README.md").read_text()
 check("README shows the picture", "](docs/pictures/speed.svg)" in readme)
 said, root = texts(source / "docs/pictures/speed.svg")
 ours = [bar for bar in root.iter(SVG + "rect") if bar.get("class") == "ours"]
-check("the picture has a bar of ours for each shape", len(ours) >= len(names) and said.count("libfiberrt") == len(names))
+check("the picture has our bar for each shape", len(ours) >= len(names) and said.count("libfiberrt") == len(names))
 check("it is as wide as README shows it", root.get("width") == "720")
 sys.exit(1 if failures else 0)

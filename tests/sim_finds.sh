@@ -14,7 +14,7 @@ fail() {
 status=0
 report=$("$sim" --timeout 60 --seeds 1-1000 -- "$@" 2>&1) || status=$?
 [ "$status" -eq 1 ] || fail "fiberrt-sim exited with $status, but should have found a bug"
-choices=$(printf '%s\n' "$report" | sed -n 's/^of its [0-9]* choices, \([0-9]*\) suffice.*/\1/p')
+choices=$(printf '%s\n' "$report" | sed -n 's/^choices that make it fail: \([0-9]*\) of.*/\1/p')
 [ -n "$choices" ] || fail 'it does not say how many choices suffice'
 [ "$choices" -le "$most" ] || fail "$choices choices suffice, and should be at most $most"
 again=$(printf '%s\n' "$report" | sed -n 's/^again:  \(.*FIBERRT_SIM_REPLAY.*\)/\1/p')

@@ -4,12 +4,12 @@
 # operations than Valgrind, which is fifty times slower, completes in time, or that use many threads, which Valgrind
 # runs one at a time and so slowly that they do not end: ThreadSanitizer and AddressSanitizer run these. For the same
 # reasons the programs left out are spin_before_sleep_test, inbox_test, embed_test, embed_eventfd_test,
-# cord_exchange_test, cord_stress_test and pool_stress_test. run_queue_test, timers_test and slots_test are algorithms on plain arrays,
-# which AddressSanitizer watches as well; sim_test forks a process for each run; examples_test, httpd_test
-# and doctor_test run other programs; names_test runs on libev, below; stack_pool_test, stack_pool_refusal_test,
-# stacks_test and stacks_scale_test count mappings, refuse system calls and fill address space, as Valgrind does for
-# itself; io_limits_test fills its table of mappings; switch_cfi_test needs hundreds of signals in the
-# middle of a switch, which Valgrind delivers at the ends of blocks.
+# cord_exchange_test, cord_stress_test and pool_stress_test. run_queue_test, timers_test and slots_test are algorithms
+# on plain arrays, which AddressSanitizer watches as well; sim_test forks a process for each run; examples_test,
+# httpd_test and doctor_test run other programs; names_test runs on libev, below; stack_pool_test,
+# stack_pool_refusal_test, stacks_test and stacks_scale_test count mappings, refuse system calls and fill address
+# space, as Valgrind does for itself; io_limits_test fills its table of mappings; switch_cfi_test needs hundreds of
+# signals in the middle of a switch, which Valgrind delivers at the ends of blocks.
 if(FIBERRT_SANITIZE)
     return()
 endif()

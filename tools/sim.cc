@@ -363,7 +363,7 @@ int report(int status, const std::string& trace) {
         replay(least, options.trace);
         printf("the trace of the run below is in %s\n", options.trace.c_str());
     }
-    printf("of its %zu choices, %zu suffice to make it fail; the others are 0:\n", made, least.size());
+    printf("choices that make it fail: %zu of %zu; the others are 0:\n", least.size(), made);
     Choices traced = choices_of_trace(trace);
     for (const Choice& choice : least) {
         bool known = choice.position < traced.size();

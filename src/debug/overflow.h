@@ -9,7 +9,7 @@ namespace fiberrt {
 // Installs or removes the handler. 0, -EBUSY, -ENOTSUP, -ENOMEM.
 int overflow_reports(bool on);
 
-// For fork: between hold and let_go, no thread installs or removes the handler.
+// For fork: between lock and unlock, no thread installs or removes the handler.
 void overflow_lock();
 void overflow_unlock();
 

@@ -15,7 +15,7 @@ namespace fiberrt {
 int watchdog_start(const fiber_watchdog_t& what);
 int watchdog_stop();
 
-// For fork: between hold and let_go, no thread starts or stops the watchdog. watchdog_forked is for the child, which
+// For fork: between lock and unlock, no thread starts or stops the watchdog. watchdog_forked is for the child, which
 // has no watchdog.
 void watchdog_lock();
 void watchdog_unlock();

@@ -310,7 +310,7 @@ TEST_F(FileTest, ATurnAtThePositionThatIsGivenUpPassesOn) {
 
 // Turns at positions stand in lists by inode, several files in each: a turn passes to one of the same file. (On the real
 // backends that needs a file that is not in memory, so it is tried again and again.)
-TEST_F(FileTest, PositionLocksPassAmongThoseOfTheSameFile) {
+TEST_F(FileTest, APositionLockPassesToTheSameFile) {
     constexpr size_t page = 4096;
     std::vector<Descriptor> files; // of two, at least, the inodes are the same in their last bits
     for (int i = 0; i < 65; i++) {
