@@ -173,7 +173,7 @@ for place, was in zip(places, before):
 end
 EOF
         debug -- "$shared"
-        shows fibers 'Of some fibers nothing is known'
+        shows fibers 'Some fibers are left out'
         shows fibers '"sleeper"\): .*cannot be read'
         shows fibers '"yielder"\): waits for a wakeup$'
         part all | grep -A 1 '^Fiber .*"sleeper"' | grep -q 'has no frames: its saved registers' ||
