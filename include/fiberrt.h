@@ -26,8 +26,8 @@
  *
  * Results. Functions return int, or int64_t for counts: zero or more is success, less than zero is -E... from
  * <errno.h>. They never set errno. Descriptors, and objects that arguments point to, stay the caller's: the library
- * copies texts, arrays and options during the call, and never follows a pointer that it only hands on (arg, reason,
- * value). Every call that takes a handle can return
+ * copies texts, arrays, options and attributes during the call, and never follows a pointer that it only hands on (arg,
+ * reason, value). Every call that takes a handle can return
  *   -EINVAL  the handle is zero, of another type, or not made by the library;
  *   -ESRCH   the object is gone; handles are never reused.
  * Every call that says "Switches: yes" can return, before it does anything,
@@ -43,15 +43,15 @@
  * no runnable fiber, no timer, no operation) returns -EDEADLK.
  *
  * Threads. Handles work from every thread. A call about a fiber of another cord sends that cord a message: 0 means that
- * it was sent, even if the fiber ends first. The cord acts on it after a bounded number of switches, or at once if it
- * sleeps. Messages from one thread to one fiber that meet on the way act in the order wakeup, cancel, interrupt,
- * detach.
+ * it was sent, even if the fiber ends first. The cord acts on it when it polls (looks for I/O, timers and messages):
+ * after a bounded number of switches, or at once if it sleeps. Messages from one thread to one fiber that meet on the
+ * way act in the order wakeup, cancel, interrupt, detach.
  *
  * Time is int64_t nanoseconds of CLOCK_MONOTONIC, or of a simulation's clock. A negative duration is -EINVAL, 0 tries
- * once, FIBER_FOREVER waits without limit. A function x_timeout is x with a limit: after timeout_ns nanoseconds it
- * returns -ETIMEDOUT. Deadlines come in order and never early; an idle thread notices them late by the kernel's timer
- * slack (50 us by default). Deadlines close together may share a wakeup: each is then late by at most an eighth of the
- * duration, and 1 ms.
+ * once, FIBER_FOREVER waits without limit. A waiting function x_timeout is x with a limit: Where, Switches and errors
+ * are those of x, and -ETIMEDOUT after timeout_ns. Deadlines come in order and never early; an idle thread notices them
+ * late by the kernel's timer slack (50 us by default). Deadlines close together may share a wakeup: each is then late
+ * by at most an eighth of its duration, never more than 1 ms.
  *
  * Each fiber has its own registers, floating-point control words, errno, C++ exceptions in flight, fiber-local values
  * and scopes. Fibers share their thread's thread_local variables and signal mask.
@@ -83,13 +83,13 @@
 extern "C" {
 #endif
 
-/* Programs link with fiberrt_ + the full name, so that their own function of that name never replaces it. The shared
- * library exports the plain names too, for dlsym. */
+/* Programs link with fiberrt_ + the full name, so that a program's function of the plain name never replaces the
+ * library's. The shared library exports the plain names too, for dlsym. */
 #define FIBERRT_LINKNAME(name) __asm__("fiberrt_" #name)
 #define FIBERRT_API __attribute__((visibility("default")))
 
-/* Marks functions whose result the caller must check. Define it as nothing before the #include to switch the compiler's
- * warnings off. */
+/* Marks functions whose result the caller must check. Defined as nothing before the #include, it switches the warnings
+ * off. */
 #ifndef FIBERRT_CHECK_RESULT
 #define FIBERRT_CHECK_RESULT __attribute__((warn_unused_result))
 #endif
@@ -193,7 +193,7 @@ FIBERRT_API int fiber_join_timeout(fiber_t fiber, void **result, int64_t timeout
 
 /**
  * Waits until a fiber has ended, and leaves its result to fiber_join. Returns 0 however the fiber ended. Any number of
- * fibers may await it, before or while another fiber joins it. A detached fiber's handle is stale afterwards.
+ * fibers may await it, also while another fiber joins it. A detached fiber's handle is stale afterwards.
  *
  * Switches: yes. Errors: -ESRCH also if it was detached or joined, and ended before the call; -EDEADLK it is the
  * caller; -EOWNERDEAD as from fiber_join, and of every main flow.
@@ -256,8 +256,7 @@ FIBERRT_API int fiber_set_name(fiber_t fiber, const char *name) FIBERRT_LINKNAME
 
 /**
  * Makes an attribute object with the defaults: FIBER_STACK_DEFAULT, FIBER_GUARD_REQUIRE, FIBER_GUARD_SIZE_DEFAULT, no
- * name, joinable, the caller's cord. The caller frees *out with fiber_attr_destroy. It serves any number of fibers, and
- * may be freed once fiber_new has returned.
+ * name, joinable, the caller's cord. The caller frees *out with fiber_attr_destroy. It serves any number of fibers.
  *
  * Errors: -ENOMEM.
  */
@@ -267,9 +266,9 @@ FIBERRT_API int fiber_attr_create(fiber_attr_t **out) FIBERRT_LINKNAME(fiber_att
 FIBERRT_API int fiber_attr_destroy(fiber_attr_t *attr) FIBERRT_LINKNAME(fiber_attr_destroy);
 
 /**
- * Sets the size of the stack in bytes, rounded up to a power of two and to whole pages. The guard comes in addition; up
- * to 1 KiB at the high end is unused. The size is address space; the fiber takes memory as it touches it
- * (docs/guide/tuning.md).
+ * Sets the stack size of fibers made with attr, in bytes, rounded up to a power of two and to whole pages. The guard
+ * comes in addition; up to 1 KiB at the high end is unused. The size is address space; the fiber takes memory as it
+ * touches it (docs/guide/tuning.md).
  *
  * Errors: -EINVAL bytes is below FIBER_STACK_MIN or above FIBER_STACK_MAX.
  */
@@ -278,8 +277,8 @@ FIBERRT_API int fiber_attr_set_stack_size(fiber_attr_t *attr, size_t bytes)
 
 /**
  * Sets whether the stack has a guard (FIBER_GUARD_*): a region below it that cannot be touched, so that an overflow
- * raises SIGSEGV instead of overwriting memory. Kernels before Linux 6.13 have room for some 30,000 guards
- * (docs/guide/tuning.md).
+ * raises SIGSEGV instead of overwriting memory. Before Linux 6.13 the default vm.max_map_count allows some 30,000
+ * guards (docs/guide/tuning.md).
  *
  * Errors: -EINVAL guard is none of the three.
  */
@@ -287,27 +286,29 @@ FIBERRT_API int fiber_attr_set_guard(fiber_attr_t *attr, int guard) FIBERRT_LINK
 
 /**
  * Sets the size of the guard in bytes, rounded up to 64 KiB, 1 MiB or 16 MiB; a guard that would be as large as its
- * stack is twice as large. A function whose frame is larger than the guard may write past it into another fiber's
- * stack, unless it was compiled with -fstack-clash-protection.
+ * stack is twice as large. Whether there is a guard stays as fiber_attr_set_guard says. A function whose frame is
+ * larger than the guard may write past it into another fiber's stack, unless it was compiled with
+ * -fstack-clash-protection.
  *
  * Errors: -EINVAL bytes is 0 or above FIBER_GUARD_SIZE_MAX.
  */
 FIBERRT_API int fiber_attr_set_guard_size(fiber_attr_t *attr, size_t bytes)
     FIBERRT_LINKNAME(fiber_attr_set_guard_size);
 
-/** Sets the name of the fiber, as fiber_set_name does. */
+/** Sets the name of fibers made with attr, as fiber_set_name does. */
 FIBERRT_API int fiber_attr_set_name(fiber_attr_t *attr, const char *name) FIBERRT_LINKNAME(fiber_attr_set_name);
 
-/** Sets whether the fiber is detached (detached is not 0), as by fiber_detach. */
+/** Sets whether the fiber is detached (detached is not 0). */
 FIBERRT_API int fiber_attr_set_detached(fiber_attr_t *attr, int detached) FIBERRT_LINKNAME(fiber_attr_set_detached);
 
 /**
- * Sets whether the fiber is a daemon (daemon is not 0): a cord that was started ends without waiting for it, and it
- * never runs again. The result of a call that has completed but not returned is lost.
+ * Sets whether the fiber is a daemon (daemon is not 0): a cord that was started ends without waiting for the fiber,
+ * which never runs again. The result of a call that has completed but not returned is lost: bytes read, or a joined
+ * fiber's result.
  */
 FIBERRT_API int fiber_attr_set_daemon(fiber_attr_t *attr, int daemon) FIBERRT_LINKNAME(fiber_attr_set_daemon);
 
-/** Sets the cord of the fiber. The default is the caller's cord. */
+/** Sets the cord of fibers made with attr. */
 FIBERRT_API int fiber_attr_set_cord(fiber_attr_t *attr, fiber_cord_t cord) FIBERRT_LINKNAME(fiber_attr_set_cord);
 
 /**
@@ -322,8 +323,8 @@ FIBERRT_API int fiber_attr_set_free_arg(fiber_attr_t *attr, void (*free_arg)(voi
     FIBERRT_LINKNAME(fiber_attr_set_free_arg);
 
 /**
- * Makes it the attributes of a pool's task, for fiber_scope_spawn_attr only: any of the pool's threads may run that
- * child. Of the other attributes only detached and free_arg count.
+ * Turns an attribute object into that of a pool's task, for fiber_scope_spawn_attr only: any of the pool's threads may
+ * run that child. Of the other attributes only detached and free_arg count.
  */
 FIBERRT_API int fiber_attr_set_pool(fiber_attr_t *attr, fiber_pool_t pool) FIBERRT_LINKNAME(fiber_attr_set_pool);
 
@@ -334,8 +335,8 @@ FIBERRT_API int fiber_attr_set_pool(fiber_attr_t *attr, fiber_pool_t pool) FIBER
  * --------------------------------------------------------------------------------------------------------------- */
 
 /**
- * Parks the calling fiber until a wakeup (other systems' yield is fiber_reschedule). One earlier wakeup is remembered,
- * the permit: the call then lets the other fibers run once and returns 0. A call that fails leaves the permit.
+ * Parks the calling fiber until a wakeup (other systems' yield is fiber_reschedule). One earlier wakeup stays pending:
+ * the call then lets the other fibers run once and returns 0. A call that fails leaves the pending wakeup.
  */
 FIBERRT_API int fiber_yield(void) FIBERRT_LINKNAME(fiber_yield);
 
@@ -365,40 +366,41 @@ FIBERRT_API int fiber_yield_value(void **value) FIBERRT_LINKNAME(fiber_yield_val
 FIBERRT_API int fiber_wakeup(fiber_t fiber) FIBERRT_LINKNAME(fiber_wakeup);
 
 /**
- * Wakes a fiber and passes a value to its fiber_yield_value. A value is never overwritten.
+ * Wakes a fiber and passes a value to its fiber_yield_value.
  *
- * Switches: no. Errors: -EBUSY a permit is pending, an earlier wakeup has queued the fiber, or it is new; -ESRCH it has
- * ended; -EPERM it belongs to another cord.
+ * Switches: no. Errors: -EBUSY a wakeup is pending or has queued the fiber, or the fiber is new; -ESRCH it has ended;
+ * -EPERM it belongs to another cord.
  */
 FIBERRT_API int fiber_wakeup_value(fiber_t fiber, void *value) FIBERRT_LINKNAME(fiber_wakeup_value);
 
 /** Lets every fiber that is runnable now run once, then continues (other systems call this yield). */
 FIBERRT_API int fiber_reschedule(void) FIBERRT_LINKNAME(fiber_reschedule);
 
-/** Reschedules if the thread has not polled for I/O and timers for 100 microseconds; for long computations. */
+/** Reschedules if the thread has not polled for 100 microseconds; for long computations. Reads the clock; otherwise
+ *  does nothing and returns 0. */
 FIBERRT_API int fiber_reschedule_if_due(void) FIBERRT_LINKNAME(fiber_reschedule_if_due);
 
 /**
- * Switches directly to the fiber `to`, with a value, and parks the caller until a transfer comes back. `to` is new or
- * parked in a yield or a transfer; the run queue stays as it is. Returns 0, and the value of the transfer that came
- * back in *out (may be NULL); or 1, and the result of `to` there, if `to` has ended and the caller was the last to
- * transfer to it. A new fiber reads the value by fiber_transferrer.
+ * Switches directly to the fiber `to`, with a value, and parks the caller until any fiber transfers to it. `to` is new
+ * or parked in a yield or a transfer; the run queue stays as it is. Returns 0, and the value of that transfer in *out
+ * (may be NULL); or 1, and the result of `to` there, if `to` has ended and the caller was the last to transfer to it. A
+ * new fiber reads the value by fiber_transferrer.
  *
- * Errors: -EBUSY `to` is not parked like that, or is the caller; -ESRCH it has ended; -EPERM it belongs to another
- * cord; -EAGAIN it is new and there is no stack.
+ * Errors: -EBUSY `to` is not parked like that, or is the caller; -EINVAL it is hosted; -ESRCH it has ended; -EPERM it
+ * belongs to another cord; -EAGAIN it is new and there is no stack.
  */
 FIBERRT_API int fiber_transfer(fiber_t to, void *in, void **out) FIBERRT_LINKNAME(fiber_transfer);
 
 /**
- * Returns the fiber that last transferred to the calling one, in *from, and its value (after a transfer that returned
- * 1: the result) in *value. Both may be NULL.
+ * Returns the fiber that last transferred to the caller, in *from, and its value (after a transfer that returned 1: the
+ * result) in *value. Both may be NULL.
  *
  * Switches: no. Errors: -ESRCH no fiber has transferred to it.
  */
 FIBERRT_API int fiber_transferrer(fiber_t *from, void **value) FIBERRT_LINKNAME(fiber_transferrer);
 
 /**
- * Waits for at least ns nanoseconds. 0 is one pass of the run queue and one poll for I/O and timers.
+ * Waits for at least ns nanoseconds. 0 is one pass of the run queue and one poll.
  *
  * Errors: -EINVAL ns < 0.
  */
@@ -417,6 +419,7 @@ FIBERRT_API int fiber_sleep(int64_t ns) FIBERRT_LINKNAME(fiber_sleep);
  *   - *tick_ns must live until the call returns, and serves one fiber at a time. Between calls the caller may set it,
  *     and change the period.
  *   - A wait that ends early leaves the tick for the next call (a 0 has become the time of the call).
+ *   - A tick noticed late during the call is not left out; fiber_now() - *tick_ns is how late.
  *   - A tick after INT64_MAX never comes. The other fibers run once even if the tick is due.
  *
  * Errors: -EINVAL tick_ns is NULL, *tick_ns < 0 or period_ns <= 0.
@@ -424,8 +427,8 @@ FIBERRT_API int fiber_sleep(int64_t ns) FIBERRT_LINKNAME(fiber_sleep);
 FIBERRT_API int64_t fiber_every(int64_t *tick_ns, int64_t period_ns) FIBERRT_LINKNAME(fiber_every);
 
 /**
- * Begins a section in which every call that says "Switches: yes" returns -EPERM and does nothing, until the matching
- * fiber_noswitch_leave. Sections nest.
+ * Begins a section in which no call switches: each call that says "Switches: yes" returns -EPERM and does nothing,
+ * until the matching fiber_noswitch_leave. Sections nest.
  *
  * Switches: no. Errors: -EAGAIN 65,535 sections are open.
  */
@@ -448,11 +451,12 @@ FIBERRT_API int fiber_noswitch_leave(void) FIBERRT_LINKNAME(fiber_noswitch_leave
 /**
  * Cancels a fiber, for good: its present wait ends with -ECANCELED, and so does every later call that switches. A fiber
  * that never started never runs. Its scopes' children are cancelled with the same reason, except those of shielded
- * scopes and of scopes inside these. A wait that completed before stays completed. The first reason stays. A fiber may
- * cancel itself. Cancelling an ended fiber does nothing.
+ * scopes and of scopes inside these. The first reason stays. A fiber may cancel itself. Cancelling an ended fiber does
+ * nothing.
  *
  * A cancelled fiber can still make calls inside a shielded scope (FIBER_SCOPE_SHIELD, FIBER_SCOPE_SHIELD_CANCEL), and
- * calls whose comment says so. fiber_cond_wait still locks its mutex again.
+ * everywhere fiber_close, fiber_scope_close, fiber_mutex_lock, fiber_process_wait and fiber_exit. fiber_cond_wait still
+ * locks its mutex again.
  */
 FIBERRT_API int fiber_cancel(fiber_t fiber, void *reason) FIBERRT_LINKNAME(fiber_cancel);
 
@@ -474,8 +478,8 @@ FIBERRT_API int fiber_cancelled(void **reason) FIBERRT_LINKNAME(fiber_cancelled)
 FIBERRT_API int fiber_interrupt(fiber_t fiber, void *value) FIBERRT_LINKNAME(fiber_interrupt);
 
 /**
- * Returns 1 and in *value the value of the last interrupt that ended a call of the calling fiber with -EINTR; or 0 if
- * there was none.
+ * Returns the value of the last interrupt in *value, and 1 if an interrupt has ended a call of the calling fiber with
+ * -EINTR; otherwise 0.
  *
  * Where: a fiber. Errors: -EINVAL value is NULL.
  */
@@ -487,21 +491,21 @@ FIBERRT_API int fiber_interrupted(void **value) FIBERRT_LINKNAME(fiber_interrupt
  * Defaults: Where: the fiber that opened the scope. Switches: no. Since: 0.1.
  * --------------------------------------------------------------------------------------------------------------- */
 
-/* Flags of fiber_scope_open. COLLECT and FIRST exclude each other; without them, the first child that fails cancels the
- * others. */
-#define FIBER_SCOPE_SHIELD 1u  /* holds back cancels, interrupts and deadlines from outside until it is closed */
+/* Flags of fiber_scope_open. Without COLLECT or FIRST, the first child that fails cancels the others. */
+#define FIBER_SCOPE_SHIELD 1u  /* holds back cancels, interrupts and deadlines from outside until the scope is closed */
 #define FIBER_SCOPE_COLLECT 2u /* whatever a child returns, the others go on */
 #define FIBER_SCOPE_FIRST 4u   /* the first child that succeeds cancels the others */
 #define FIBER_SCOPE_SHIELD_CANCEL 8u /* holds back cancels from outside, as pthread_setcancelstate(3) does */
 
 /**
- * Opens a scope: a deadline for the calls of the calling fiber, and an owner of child fibers (fiber_scope_spawn). After
+ * Opens a scope, which limits the time of the calling fiber's calls and owns child fibers (fiber_scope_spawn). After
  * timeout_ns nanoseconds (FIBER_FOREVER: never) the fiber's present wait ends with -ETIMEDOUT, and so does every later
  * call that switches, until the scope is closed. Scopes nest; the earliest deadline counts. The fiber that opens a
  * scope closes it; a fiber that ends cancels the children in its open scopes, and closes these.
  *
  * A deadline is noticed when a wait begins or continues, otherwise a bounded number of switches later; a wait with a
- * deadline of 0 or in the past tries once. A shield does not hold back the scope's own deadline and cancel.
+ * deadline of 0 or in the past tries once. A shield holds back fiber_cancel, interrupts, and cancels and deadlines of
+ * outer scopes, not its scope's own; FIBER_SCOPE_SHIELD_CANCEL lets interrupts and deadlines through.
  *
  * Where: a fiber. Errors: -EINVAL out is NULL, timeout_ns < 0, an unknown flag, or both COLLECT and FIRST; -ENOMEM;
  * -EAGAIN 16,777,216 scopes are open.
@@ -583,15 +587,16 @@ FIBERRT_API int fiber_scope_set_timeout(fiber_scope_t scope, int64_t timeout_ns)
  *     shielded;
  *   - when the first child has failed or succeeded, by the flags of the scope;
  *   - when the scope's fiber ends, or its thread, which does not wait for children on other cords.
- * From then on a new child never runs, and ends with -ECANCELED. No child's end ends a call of the scope's own fiber.
+ * From then on a new child never runs, and ends with -ECANCELED. A child's failure makes no call of the scope's own
+ * fiber fail.
  *
  * *out (may be NULL) is the child's handle, stale once the child has ended. It may be joined, cancelled and detached;
  * the scope waits for a child detached later too, and reports it.
  *
  * Where: a fiber of the scope's cord; once that has made a child, any fiber, so that children may spawn others. Errors:
  * -EINVAL fn is NULL; -ESRCH the scope is closed; -EPERM it is of another cord and has had no child yet; -ENOMEM;
- * -EAGAIN there are 16,777,216 fibers or children; -EPIPE the cord is being shut down, or (in a key's destructor) has
- * ended.
+ * -EAGAIN there are 16,777,216 fibers or children; -EPIPE the cord is being shut down, or the scope's cord has ended
+ * and a key's destructor asks for its first child.
  */
 FIBERRT_API int fiber_scope_spawn(fiber_scope_t scope, fiber_t *out, int64_t (*fn)(void *), void *arg)
     FIBERRT_LINKNAME(fiber_scope_spawn);
@@ -623,9 +628,9 @@ FIBERRT_API int fiber_scope_next(fiber_scope_t scope, fiber_t *child, int64_t *r
 /* ------------------------------------------------------------------------------------------------------------------
  * Locks and other primitives
  *
- * Primitives lie in the caller's memory. All zero bytes are a fresh one; initialisers (FIBER_MUTEX_INITIALIZER and the
- * others) or memset make one. The memory must live, and stay in its place, while a fiber or thread holds the primitive
- * or is inside a call about it.
+ * Primitives lie in the caller's memory. All zero bytes are a fresh one, except of a barrier; initialisers
+ * (FIBER_MUTEX_INITIALIZER and the others) or memset make one. The memory must live, and stay in its place, while a
+ * fiber or thread holds the primitive or is inside a call about it.
  *
  * Fibers of any cord and threads without a cord may share a primitive. A thread without a cord blocks in a wait, and
  * gets no cord. (In a simulation only the first thread may wait: -ENOTSUP.) A cancel, an interrupt or a deadline ends
@@ -637,7 +642,7 @@ FIBERRT_API int fiber_scope_next(fiber_scope_t scope, fiber_t *child, int64_t *r
  * all calls about the primitive have returned.
  *
  * Defaults: Where: anywhere. Switches: no. Since: 0.1. Errors: -EINVAL a pointer is NULL, a timeout or a number of
- * permits is negative, or the number of permits is 0.
+ * permits is negative, or n of fiber_sem_wait, _trywait or _post is 0.
  * --------------------------------------------------------------------------------------------------------------- */
 
 /* Their members are the library's. */
@@ -666,8 +671,8 @@ typedef struct { uint64_t opaque[8]; } fiber_barrier_t; /* a barrier */
  * holder, a fiber or a thread, can unlock. A newcomer may get the mutex before a waiter of less than a millisecond.
  *
  * If a holder's function returns, or its thread ends, without unlocking, the next lock returns -EOWNERDEAD, and so do
- * the locks of all callers that waited then. They hold the mutex, and should check the data it protects.
- * (docs/per-fiber.md has an exception.)
+ * the locks of all callers that waited then. They hold the mutex, and should check the data it protects. No call like
+ * pthread_mutex_consistent is needed. (docs/per-fiber.md has an exception.)
  *
  * Switches: yes; a cancelled fiber may call it too. Errors: -EOWNERDEAD a holder has died; the caller holds the lock.
  * -EDEADLK the caller holds it already. -EPERM inside a no-switch section.
@@ -681,12 +686,12 @@ FIBERRT_API int fiber_mutex_lock_timeout(fiber_mutex_t *mutex, int64_t timeout_n
 FIBERRT_API int fiber_mutex_trylock(fiber_mutex_t *mutex) FIBERRT_LINKNAME(fiber_mutex_trylock) FIBERRT_CHECK_RESULT;
 /** Unlocks a mutex. The next holder may free its memory at once. Errors: -EPERM the caller does not hold it. */
 FIBERRT_API int fiber_mutex_unlock(fiber_mutex_t *mutex) FIBERRT_LINKNAME(fiber_mutex_unlock);
-/** Ends a mutex. Errors: -EBUSY a caller holds it or waits for it. */
+/** Destroys a mutex. Errors: -EBUSY a caller holds it or waits for it. */
 FIBERRT_API int fiber_mutex_destroy(fiber_mutex_t *mutex) FIBERRT_LINKNAME(fiber_mutex_destroy);
 
 /**
  * Unlocks a mutex, waits for fiber_cond_signal or fiber_cond_broadcast, and locks the mutex again. The caller then
- * holds the mutex whatever the result, except -EDEADLK. It is 0 only after a signal. (A call that is refused unlocks
+ * holds the mutex whatever the result, except -EDEADLK. The result is 0 only after a signal. (A refused call unlocks
  * the mutex only when it lets the others run.)
  *
  * Switches: yes. Errors: -EPERM the caller does not hold the mutex, or it is inside a no-switch section: nothing has
@@ -695,31 +700,31 @@ FIBERRT_API int fiber_mutex_destroy(fiber_mutex_t *mutex) FIBERRT_LINKNAME(fiber
  */
 FIBERRT_API int fiber_cond_wait(fiber_cond_t *cond, fiber_mutex_t *mutex)
     FIBERRT_LINKNAME(fiber_cond_wait) FIBERRT_CHECK_RESULT;
-/** Waits at most timeout_ns for the signal; then for the mutex, without limit. */
+/** Waits for a condition variable, at most timeout_ns for the signal; then for the mutex, without limit. */
 FIBERRT_API int fiber_cond_wait_timeout(fiber_cond_t *cond, fiber_mutex_t *mutex, int64_t timeout_ns)
     FIBERRT_LINKNAME(fiber_cond_wait_timeout) FIBERRT_CHECK_RESULT;
-/** Ends the wait of the first waiter, if there is one. The mutex need not be held. */
+/** Wakes the first waiter of a condition variable, if there is one. The mutex need not be held. */
 FIBERRT_API int fiber_cond_signal(fiber_cond_t *cond) FIBERRT_LINKNAME(fiber_cond_signal);
-/** Ends the waits of all waiters. */
+/** Wakes all waiters of a condition variable. */
 FIBERRT_API int fiber_cond_broadcast(fiber_cond_t *cond) FIBERRT_LINKNAME(fiber_cond_broadcast);
-/** Ends a condition variable. Errors: -EBUSY a caller waits for it. */
+/** Destroys a condition variable. Errors: -EBUSY a caller waits for it. */
 FIBERRT_API int fiber_cond_destroy(fiber_cond_t *cond) FIBERRT_LINKNAME(fiber_cond_destroy);
 
 /** Makes a semaphore, which no caller uses yet, with a number of permits; zero bytes have none. */
 FIBERRT_API int fiber_sem_init(fiber_sem_t *sem, int64_t permits) FIBERRT_LINKNAME(fiber_sem_init);
-/** Takes n permits at once; waits until there are as many. Smaller requests do not overtake a large one. Switches:
- *  yes. */
+/** Takes n permits of a semaphore at once; waits until there are as many. Smaller requests do not overtake a large one.
+ *  Switches: yes. */
 FIBERRT_API int fiber_sem_wait(fiber_sem_t *sem, int64_t n) FIBERRT_LINKNAME(fiber_sem_wait) FIBERRT_CHECK_RESULT;
-/** Takes n permits, waiting at most timeout_ns. */
+/** Takes n permits of a semaphore, waiting at most timeout_ns. */
 FIBERRT_API int fiber_sem_wait_timeout(fiber_sem_t *sem, int64_t n, int64_t timeout_ns)
     FIBERRT_LINKNAME(fiber_sem_wait_timeout) FIBERRT_CHECK_RESULT;
-/** Takes n permits if that needs no wait. Errors: -EAGAIN there are fewer, or a caller waits. */
+/** Takes n permits of a semaphore if that needs no wait. Errors: -EAGAIN there are fewer, or a caller waits. */
 FIBERRT_API int fiber_sem_trywait(fiber_sem_t *sem, int64_t n) FIBERRT_LINKNAME(fiber_sem_trywait) FIBERRT_CHECK_RESULT;
-/** Gives n permits. Errors: -EOVERFLOW there would be more than INT64_MAX; nothing was given. */
+/** Gives n permits to a semaphore. Errors: -EOVERFLOW there would be more than INT64_MAX; nothing was given. */
 FIBERRT_API int fiber_sem_post(fiber_sem_t *sem, int64_t n) FIBERRT_LINKNAME(fiber_sem_post);
-/** Returns the number of permits at the moment. */
+/** Returns the number of permits of a semaphore. */
 FIBERRT_API int64_t fiber_sem_value(fiber_sem_t *sem) FIBERRT_LINKNAME(fiber_sem_value);
-/** Ends a semaphore. Errors: -EBUSY a caller waits for it. */
+/** Destroys a semaphore. Errors: -EBUSY a caller waits for it. */
 FIBERRT_API int fiber_sem_destroy(fiber_sem_t *sem) FIBERRT_LINKNAME(fiber_sem_destroy);
 
 /* Flags of fiber_event_init. */
@@ -734,14 +739,14 @@ FIBERRT_API int fiber_event_wait(fiber_event_t *event) FIBERRT_LINKNAME(fiber_ev
 /** Waits until an event is set, at most timeout_ns. */
 FIBERRT_API int fiber_event_wait_timeout(fiber_event_t *event, int64_t timeout_ns)
     FIBERRT_LINKNAME(fiber_event_wait_timeout) FIBERRT_CHECK_RESULT;
-/** Sets an event. A manual one ends all waits; another ends the wait of the first waiter, or of the next caller.
- *  Setting a set event does nothing. */
+/** Sets an event. A manual event ends all waits; any other ends that of the first waiter or the next caller. Setting a
+ *  set event does nothing. */
 FIBERRT_API int fiber_event_set(fiber_event_t *event) FIBERRT_LINKNAME(fiber_event_set);
 /** Resets an event. Returns 1 if it was set, 0 if not. */
 FIBERRT_API int fiber_event_reset(fiber_event_t *event) FIBERRT_LINKNAME(fiber_event_reset);
-/** Tells whether an event is set at the moment: 1 or 0. */
+/** Tells whether an event is set: 1 or 0. */
 FIBERRT_API int fiber_event_is_set(fiber_event_t *event) FIBERRT_LINKNAME(fiber_event_is_set);
-/** Ends an event. Errors: -EBUSY a caller waits for it. */
+/** Destroys an event. Errors: -EBUSY a caller waits for it. */
 FIBERRT_API int fiber_event_destroy(fiber_event_t *event) FIBERRT_LINKNAME(fiber_event_destroy);
 
 /** Adds n, which may be negative, to the count of a wait group; waiters continue when it becomes 0.
@@ -750,41 +755,41 @@ FIBERRT_API int fiber_wg_add(fiber_wg_t *group, int64_t n) FIBERRT_LINKNAME(fibe
 /** Takes one from the count of a wait group, with the errors of fiber_wg_add. Returns 1 if the count is 0 then,
  *  otherwise 0. */
 FIBERRT_API int fiber_wg_done(fiber_wg_t *group) FIBERRT_LINKNAME(fiber_wg_done);
-/** Waits until the count is 0. Switches: yes. */
+/** Waits until the count of a wait group is 0. Switches: yes. */
 FIBERRT_API int fiber_wg_wait(fiber_wg_t *group) FIBERRT_LINKNAME(fiber_wg_wait) FIBERRT_CHECK_RESULT;
-/** Waits until the count is 0, at most timeout_ns. */
+/** Waits until the count of a wait group is 0, at most timeout_ns. */
 FIBERRT_API int fiber_wg_wait_timeout(fiber_wg_t *group, int64_t timeout_ns)
     FIBERRT_LINKNAME(fiber_wg_wait_timeout) FIBERRT_CHECK_RESULT;
-/** Ends a wait group. Errors: -EBUSY a caller waits for it. */
+/** Destroys a wait group. Errors: -EBUSY a caller waits for it. */
 FIBERRT_API int fiber_wg_destroy(fiber_wg_t *group) FIBERRT_LINKNAME(fiber_wg_destroy);
 
 /**
- * Locks for reading, together with other readers; waits while a caller holds the lock for writing or waits to. So a
- * reader must not lock for reading again: it may wait for ever. The death of a holder is not reported: the lock stays
- * held for ever.
+ * Locks a read-write lock for reading, together with other readers; waits while a caller holds it for writing or waits
+ * to. So a reader must not lock for reading again: it may wait for ever. The death of a holder is not reported: the
+ * lock stays held for ever.
  *
  * Switches: yes. Errors: -EDEADLK the caller holds it for writing.
  */
 FIBERRT_API int fiber_rwlock_rdlock(fiber_rwlock_t *rwlock) FIBERRT_LINKNAME(fiber_rwlock_rdlock) FIBERRT_CHECK_RESULT;
-/** Locks for writing; waits while any caller holds the lock. Switches: yes. Errors: -EDEADLK the caller holds it for
- *  writing. */
+/** Locks a read-write lock for writing; waits while any caller holds it. Switches: yes. Errors: -EDEADLK the caller
+ *  holds it for writing. */
 FIBERRT_API int fiber_rwlock_wrlock(fiber_rwlock_t *rwlock) FIBERRT_LINKNAME(fiber_rwlock_wrlock) FIBERRT_CHECK_RESULT;
-/** Locks for reading, waiting at most timeout_ns. */
+/** Locks a read-write lock for reading, waiting at most timeout_ns. */
 FIBERRT_API int fiber_rwlock_rdlock_timeout(fiber_rwlock_t *rwlock, int64_t timeout_ns)
     FIBERRT_LINKNAME(fiber_rwlock_rdlock_timeout) FIBERRT_CHECK_RESULT;
-/** Locks for writing, waiting at most timeout_ns. */
+/** Locks a read-write lock for writing, waiting at most timeout_ns. */
 FIBERRT_API int fiber_rwlock_wrlock_timeout(fiber_rwlock_t *rwlock, int64_t timeout_ns)
     FIBERRT_LINKNAME(fiber_rwlock_wrlock_timeout) FIBERRT_CHECK_RESULT;
-/** Locks for reading if that needs no wait. Errors: -EBUSY it would have to wait. */
+/** Locks a read-write lock for reading if that needs no wait. Errors: -EBUSY it would have to wait. */
 FIBERRT_API int fiber_rwlock_tryrdlock(fiber_rwlock_t *rwlock)
     FIBERRT_LINKNAME(fiber_rwlock_tryrdlock) FIBERRT_CHECK_RESULT;
-/** Locks for writing if that needs no wait. Errors: -EBUSY it would have to wait. */
+/** Locks a read-write lock for writing if that needs no wait. Errors: -EBUSY it would have to wait. */
 FIBERRT_API int fiber_rwlock_trywrlock(fiber_rwlock_t *rwlock)
     FIBERRT_LINKNAME(fiber_rwlock_trywrlock) FIBERRT_CHECK_RESULT;
-/** Unlocks a lock that the caller holds, for reading or writing. Errors: -EPERM another caller holds it for writing, or
- *  no caller holds it. */
+/** Unlocks a read-write lock that the caller holds. It does not notice a caller without the lock while others hold it
+ *  for reading. Errors: -EPERM another caller holds it for writing, or no caller holds it. */
 FIBERRT_API int fiber_rwlock_unlock(fiber_rwlock_t *rwlock) FIBERRT_LINKNAME(fiber_rwlock_unlock);
-/** Ends a read-write lock. Errors: -EBUSY a caller holds it or waits for it. */
+/** Destroys a read-write lock. Errors: -EBUSY a caller holds it or waits for it. */
 FIBERRT_API int fiber_rwlock_destroy(fiber_rwlock_t *rwlock) FIBERRT_LINKNAME(fiber_rwlock_destroy);
 
 /**
@@ -797,8 +802,7 @@ FIBERRT_API int fiber_rwlock_destroy(fiber_rwlock_t *rwlock) FIBERRT_LINKNAME(fi
 FIBERRT_API int fiber_once(fiber_once_t *once, int (*fn)(void *), void *arg)
     FIBERRT_LINKNAME(fiber_once) FIBERRT_CHECK_RESULT;
 
-/** Makes a barrier for rounds of count callers, which no caller uses yet. Zero bytes are no barrier. Errors: -EINVAL
- *  count is not above 0. */
+/** Makes a barrier for rounds of count callers, which no caller uses yet. Errors: -EINVAL count is not above 0. */
 FIBERRT_API int fiber_barrier_init(fiber_barrier_t *barrier, int64_t count) FIBERRT_LINKNAME(fiber_barrier_init);
 /**
  * Waits until as many callers have arrived as the barrier counts. Then all continue, and the next round begins. Returns
@@ -811,14 +815,14 @@ FIBERRT_API int fiber_barrier_wait(fiber_barrier_t *barrier) FIBERRT_LINKNAME(fi
 /** Waits at a barrier, at most timeout_ns. With 0 it succeeds only if the caller is the last to arrive. */
 FIBERRT_API int fiber_barrier_wait_timeout(fiber_barrier_t *barrier, int64_t timeout_ns)
     FIBERRT_LINKNAME(fiber_barrier_wait_timeout) FIBERRT_CHECK_RESULT;
-/** Ends a barrier. Errors: -EBUSY a caller waits at it. */
+/** Destroys a barrier. Errors: -EBUSY a caller waits at it. */
 FIBERRT_API int fiber_barrier_destroy(fiber_barrier_t *barrier) FIBERRT_LINKNAME(fiber_barrier_destroy);
 
 /* ------------------------------------------------------------------------------------------------------------------
  * Channels
  *
- * A channel is a queue of items of one size, which are copied in and out, between fibers of any cord and threads
- * without a cord. Waits and timeouts are as "Locks and other primitives" says.
+ * A channel is a queue of items of one size, which are copied in and out, between fibers and threads. Waits are as
+ * "Locks and other primitives" says.
  *
  * Defaults: Where: anywhere. Switches: no. Since: 0.1. Errors: those of a handle; -EINVAL a pointer is NULL or a
  * timeout negative.
@@ -829,8 +833,8 @@ FIBERRT_API int fiber_barrier_destroy(fiber_barrier_t *barrier) FIBERRT_LINKNAME
 
 /**
  * Makes a channel for capacity items of item_size bytes; with capacity 0 a send waits until a receiver has the item.
- * fiber_chan_destroy ends it. Errors: -EINVAL item_size is 0 or above FIBER_CHAN_ITEM_MAX; -ENOMEM; -EAGAIN there are
- * 1,048,576 channels already.
+ * fiber_chan_destroy destroys it. Errors: -EINVAL item_size is 0 or above FIBER_CHAN_ITEM_MAX; -ENOMEM; -EAGAIN there
+ * are 1,048,576 channels already.
  */
 FIBERRT_API int fiber_chan_create(fiber_chan_t *out, size_t item_size, size_t capacity)
     FIBERRT_LINKNAME(fiber_chan_create);
@@ -838,9 +842,9 @@ FIBERRT_API int fiber_chan_create(fiber_chan_t *out, size_t item_size, size_t ca
  *  not 0, the item was not sent. Switches: yes. Errors: -EPIPE the channel is closed. */
 FIBERRT_API int fiber_chan_send(fiber_chan_t chan, const void *item)
     FIBERRT_LINKNAME(fiber_chan_send) FIBERRT_CHECK_RESULT;
-/** Receives the oldest item into the memory that item points to; waits for one. If a fiber's thread ends before the
- *  fiber continues with its item, the next receiver gets that item, regardless of order. Switches: yes. Errors: -EPIPE
- *  the channel is closed and empty. */
+/** Receives the oldest item into the memory that item points to; waits for one. An item granted to a fiber whose thread
+ *  ends goes to the next receiver, regardless of order. Switches: yes. Errors: -EPIPE the channel is closed and
+ *  empty. */
 FIBERRT_API int fiber_chan_recv(fiber_chan_t chan, void *item) FIBERRT_LINKNAME(fiber_chan_recv) FIBERRT_CHECK_RESULT;
 /** Sends an item, waiting at most timeout_ns. */
 FIBERRT_API int fiber_chan_send_timeout(fiber_chan_t chan, const void *item, int64_t timeout_ns)
@@ -858,9 +862,9 @@ FIBERRT_API int fiber_chan_try_recv(fiber_chan_t chan, void *item)
 /** Closes a channel: sends fail from now on, receives once it is empty. Waiting callers return at once; the items of
  *  waiting senders are not sent. Errors: -EPIPE it is closed already. */
 FIBERRT_API int fiber_chan_close(fiber_chan_t chan) FIBERRT_LINKNAME(fiber_chan_close);
-/** Ends a channel; items left in it are dropped. Errors: -EBUSY a caller waits in it: close it first. */
+/** Destroys a channel; items left in it are dropped. Errors: -EBUSY a caller waits in it: close it first. */
 FIBERRT_API int fiber_chan_destroy(fiber_chan_t chan) FIBERRT_LINKNAME(fiber_chan_destroy);
-/** Returns the number of items in a channel at the moment. */
+/** Returns the number of items in a channel. */
 FIBERRT_API int64_t fiber_chan_count(fiber_chan_t chan) FIBERRT_LINKNAME(fiber_chan_count);
 /** Returns the capacity of a channel, in items. */
 FIBERRT_API int64_t fiber_chan_capacity(fiber_chan_t chan) FIBERRT_LINKNAME(fiber_chan_capacity);
@@ -900,9 +904,9 @@ typedef struct {
 #define FIBER_SELECT_MAX 1024
 
 /**
- * Waits at most timeout_ns until one of several calls need not wait, makes that call and no other, and returns its
- * index. If several could be made, the library rotates which one it tries first. The cases, and the objects they point
- * to, must live until the call returns.
+ * Waits until one of several calls need not wait, and makes that call and no other. Waits at most timeout_ns. Returns
+ * the call's index. If several could be made, the library rotates which one it tries first. The cases and their objects
+ * must live until it returns.
  *
  *     fiber_case_t cases[] = {{.kind = FIBER_CASE_RECV, .chan = requests, .item = &request},
  *                             {.kind = FIBER_CASE_EVENT, .object = &stop}};
@@ -910,7 +914,8 @@ typedef struct {
  *     if (which == 0 && cases[0].result == 0) serve(&request);
  *
  *   - A call that fails at once need not wait: -EPIPE of a closed channel becomes the case's result, and so does 0 of a
- *     scope whose children have all been reported. With no case but FIBER_CASE_NONE, the timeout ends it.
+ *     scope whose children have all been reported. Without cases, or with FIBER_CASE_NONE only, fiber_select waits
+ *     until the timeout.
  *   - A SEM that was not selected keeps its place before later waiters until this call returns, even if there are
  *     permits.
  *   - JOIN, FD and SCOPE are for fibers: the thread gets a cord. An FD needs a fiber while it waits (-EAGAIN: there is
@@ -927,11 +932,11 @@ FIBERRT_API int fiber_select(fiber_case_t *cases, int count, int64_t timeout_ns)
  * Input and output
  *
  * The POSIX calls of the same names, with their arguments and results. They park the fiber instead of blocking the
- * thread, with O_NONBLOCK or without; they never change that flag. They take no more from the kernel than the caller
- * asks for. Sockets never raise SIGPIPE. The memory handed to a call is the caller's again when the call has returned,
- * not before, even if it was cancelled. If the descriptor is ready at the moment when a cancel, an interrupt, a
- * deadline or fiber_close ends a wait, the call tries once more and returns that result: no completed transfer is lost,
- * and the next call reports the cancel.
+ * thread, with O_NONBLOCK or without; they leave that flag as it was (fiber_connect sets it for a moment). They take no
+ * more from the kernel than the caller asks for. Sockets never raise SIGPIPE. The memory handed to a call is the
+ * caller's again when the call has returned, not before, even if it was cancelled. If the descriptor is ready at the
+ * moment when a cancel, an interrupt, a deadline or fiber_close ends a wait, the call tries once more and returns that
+ * result: no completed transfer is lost, and the next call reports the cancel.
  *
  * These calls differ from the kernel's:
  *   - SO_RCVTIMEO and SO_SNDTIMEO have no effect: use a scope. SO_RCVLOWAT counts only while a call waits.
@@ -939,8 +944,7 @@ FIBERRT_API int fiber_select(fiber_case_t *cases, int count, int64_t timeout_ns)
  *   - Fibers of one thread that share a file's position take turns. Threads and processes do not: use offsets or
  *     O_APPEND.
  *   - close(2) on a descriptor with an operation under way is undefined: use fiber_close.
- * docs/io.md has the corners, the limits of libev and which threads perform operations that block; docs/posix-calls.md
- * lists when calls return.
+ * docs/io.md has the corners and the limits of libev; docs/posix-calls.md lists when calls return.
  *
  * Defaults: Where: a fiber. Switches: yes. Since: 0.1. Errors, beside the POSIX ones:
  *   -ENOTSUP  there is no backend (see fiber_backend_name), or it is sim, and other processes could use the file too
@@ -987,7 +991,7 @@ FIBERRT_API int64_t fiber_recvfrom(int fd, void *buffer, size_t count, int flags
 FIBERRT_API int64_t fiber_sendto(int fd, const void *buffer, size_t count, int flags, const struct sockaddr *address,
                                  socklen_t length) FIBERRT_LINKNAME(fiber_sendto);
 /** Accepts one connection. Returns its descriptor, the caller's to close, without O_CLOEXEC. Errors: -EMFILE no
- *  descriptor is free, at the call or when a connection comes, which the next accept gets. */
+ *  descriptor is free, at the call or when a connection comes; the next accept gets that connection. */
 FIBERRT_API int fiber_accept(int fd, struct sockaddr *address, socklen_t *length) FIBERRT_LINKNAME(fiber_accept);
 /** Accepts one connection, with the flags of accept4(2): SOCK_NONBLOCK, SOCK_CLOEXEC. */
 FIBERRT_API int fiber_accept4(int fd, struct sockaddr *address, socklen_t *length, int flags)
@@ -1064,9 +1068,9 @@ FIBERRT_API int64_t fiber_splice(int fd_in, int64_t *offset_in, int fd_out, int6
 #define FIBER_COPY_ALL INT64_MAX /* as the limit: up to the end */
 
 /**
- * Copies from fd_in to fd_out, up to the end of fd_in or limit bytes. Returns the number of bytes written. The call
- * does not close, shut down or sync anything. Files with positions are copied from and to their positions, sockets for
- * messages message by message, up to an empty one. docs/io.md has the corners.
+ * Copies from fd_in to fd_out, up to the end of fd_in or limit bytes. Returns the number of bytes written. It closes,
+ * shuts down and syncs nothing. Files with positions are copied from and to their positions, sockets for messages
+ * message by message, up to an empty one.
  *
  * After an error - disk full, a connection reset, a cancel - *written is the number of bytes written, and *lost the
  * number of bytes taken from fd_in that were not written and cannot be read again (both may be NULL). None are lost if
@@ -1084,10 +1088,10 @@ FIBERRT_API int64_t fiber_copy(int fd_in, int fd_out, int64_t limit, int64_t *wr
 
 #define FIBER_FDS_MAX 253 /* descriptors that one message can carry */
 
-/** Sends bytes, and with the first of them fd_count descriptors, which stay the caller's too. Returns the number of
- *  bytes sent; if less than count (on a stream), all descriptors have gone. Errors: -EINVAL fd_count is above
- *  FIBER_FDS_MAX, or there are descriptors and no byte to carry them; -EBADF also if one of fds is closed: nothing is
- *  sent; -ETOOMANYREFS too many are under way. */
+/** Sends bytes and descriptors through a unix socket. The fd_count descriptors go with the first byte, and stay the
+ *  caller's too. Returns the number of bytes sent; if less than count (on a stream), all descriptors have gone. Errors:
+ *  -EINVAL fd_count is above FIBER_FDS_MAX, or there are descriptors and no byte to carry them; -EBADF also if one of
+ *  fds is closed: nothing is sent; -ETOOMANYREFS too many are under way. */
 FIBERRT_API int64_t fiber_send_fds(int fd, const void *buffer, size_t count, const int *fds, size_t fd_count)
     FIBERRT_LINKNAME(fiber_send_fds);
 /** Receives up to count bytes, and the descriptors sent with them, which are the caller's to close and have O_CLOEXEC.
@@ -1111,10 +1115,10 @@ FIBERRT_API int64_t fiber_recv_fds(int fd, void *buffer, size_t count, int *fds,
  *
  * The function runs on an ordinary thread's stack, with signals blocked as on cords.
  *   - It must leave the thread as it found it (locks, signals), and not by pthread_exit or an exception.
- *   - It may call this library and wait as any thread does. A cord that it opens ends with it. A function that it
- *     offloads is called at once.
- *   - At most 64 functions run at once (fiber_offload_set_limit); more wait, in order. So no more may wait for each
- *     other.
+ *   - It may call this library and wait as any thread does. A cord that it opens ends with it, and fibers left there
+ *     never run again. A function that it offloads is called at once.
+ *   - At most 64 functions run at once (fiber_offload_set_limit). Further ones wait, in order. So at most 64 functions
+ *     may wait for each other.
  *   - A cord does not end, and a thread with a cord does not exit, before its fibers' functions have returned, except
  *     detached ones. Returning from main, or exit(), waits for none.
  *   - In a simulation it runs on the calling fiber's stack, in a no-switch section.
@@ -1123,11 +1127,12 @@ FIBERRT_API int64_t fiber_recv_fds(int fd, void *buffer, size_t count, int *fds,
  * --------------------------------------------------------------------------------------------------------------- */
 
 /**
- * Calls fn(arg) on another thread, waits for its end, and returns 0 with its result in *result (may be NULL). A cancel,
- * interrupt or deadline ends the wait only before fn has begun; then fn never runs. Once fn runs, the call waits for
- * it, and the next call reports the cancel: arg may point to the caller's stack. After an error fn has not run.
+ * Calls fn(arg) on another thread and waits for its end. Returns 0, and the result of fn in *result (may be NULL). A
+ * cancel, interrupt or deadline ends the wait only before fn has begun; then fn never runs. Once fn runs, the call
+ * waits for it, and the next call reports the cancel: arg may point to the caller's stack. After an error fn has not
+ * run.
  *
- * Errors: -EINVAL fn is NULL; -EAGAIN there is no thread for it, and none could be made.
+ * Errors: -EINVAL fn is NULL; -EAGAIN there is no thread, and none could be made.
  */
 FIBERRT_API int fiber_offload(int64_t (*fn)(void *), void *arg, int64_t *result)
     FIBERRT_LINKNAME(fiber_offload) FIBERRT_CHECK_RESULT;
@@ -1146,7 +1151,8 @@ FIBERRT_API int fiber_offload_detached(int64_t (*fn)(void *), void *arg, void (*
     FIBERRT_LINKNAME(fiber_offload_detached) FIBERRT_CHECK_RESULT;
 
 /**
- * Sets how many offloaded functions run at once in the process; the default is 64. Running ones continue.
+ * Sets how many offloaded functions run at once in the process; the default is 64. After a lower limit running
+ * functions continue.
  *
  * Where: anywhere (opens no cord). Switches: no. Errors: -EINVAL threads is not in 1 … 1,024.
  */
@@ -1155,7 +1161,8 @@ FIBERRT_API int fiber_offload_set_limit(int threads) FIBERRT_LINKNAME(fiber_offl
 struct addrinfo;
 /**
  * Looks up the addresses of a name, as getaddrinfo(3), in a detached offloaded function. Numbers need no other thread
- * (except with AI_IDN and AI_CANONIDN). The caller frees *out by freeaddrinfo(3); it is NULL after an error.
+ * (except with AI_IDN and AI_CANONIDN). The caller frees *out by freeaddrinfo(3); it is NULL after an error. The
+ * library copies the texts and hints.
  *
  * Errors: -EINVAL out, or both node and service are NULL, or EAI_BADFLAGS; -ENOENT no such name or service (EAI_NONAME,
  * EAI_SERVICE); -ENODATA no address, or none of that family (EAI_NODATA, EAI_ADDRFAMILY); -EAGAIN no name server has
@@ -1168,9 +1175,9 @@ FIBERRT_API int fiber_getaddrinfo(const char *node, const char *service, const s
                                   struct addrinfo **out) FIBERRT_LINKNAME(fiber_getaddrinfo);
 
 /**
- * Connects a stream to an address that is given as text: "host:port", "[host]:port", "unix:path" or "unix:@name".
- * Returns the connected descriptor, the caller's to close. host is a name or a numeric address, IPv6 only in brackets;
- * port is a number or a service's name; @name is in Linux's abstract namespace. flags: SOCK_CLOEXEC, SOCK_NONBLOCK.
+ * Connects a stream to an address given as text: "host:port", "[host]:port", "unix:path" or "unix:@name". Returns the
+ * connected descriptor, the caller's to close. host is a name or a numeric address, IPv6 only in brackets; port is a
+ * number or a service's name; @name is in Linux's abstract namespace. flags: SOCK_CLOEXEC, SOCK_NONBLOCK.
  *
  * Several addresses of a name are tried in parallel, as RFC 8305 says (docs/io.md), by fibers of the calling cord that
  * end before the call does. Use a scope: the kernel lets an attempt take some two minutes.
@@ -1185,7 +1192,7 @@ FIBERRT_API int fiber_dial(const char *address, int flags) FIBERRT_LINKNAME(fibe
 /* ------------------------------------------------------------------------------------------------------------------
  * Child processes
  *
- * A program that runs as a child process, with pipes to its input and from its output:
+ * A child process with pipes to its input and from its output:
  *
  *     fiber_process_attr_t *attr;
  *     pid_t child;
@@ -1199,7 +1206,7 @@ FIBERRT_API int fiber_dial(const char *address, int flags) FIBERRT_LINKNAME(fibe
  *     fiber_process_wait(child, &status, FIBER_SEC(5));
  *
  * The library installs no signal handler, and reaps no child unless a call asks for it; the kernel keeps the exit
- * status, unless the program ignores SIGCHLD. None of this works in a simulation.
+ * status, unless the program ignores SIGCHLD.
  *
  * Defaults: Where: anywhere. Switches: no. Since: 0.1. Errors: -EINVAL attr, out, mask or signals is NULL, unless the
  * comment allows NULL.
@@ -1215,8 +1222,8 @@ FIBERRT_API int fiber_dial(const char *address, int flags) FIBERRT_LINKNAME(fibe
 #define FIBER_PROCESS_FDS_MAX 64
 
 /**
- * Makes an attribute object for processes: the program's streams, and the defaults of the setters. The caller frees
- * *out with fiber_process_attr_destroy; it serves any number of processes.
+ * Makes an attribute object for processes, with the defaults of the setters. The caller frees *out with
+ * fiber_process_attr_destroy.
  *
  * Errors: -ENOMEM.
  */
@@ -1227,7 +1234,7 @@ FIBERRT_API int fiber_process_attr_destroy(fiber_process_attr_t *attr) FIBERRT_L
 
 /**
  * Sets one of the child's standard streams (0 input, 1 output, 2 errors) to one of FIBER_PROCESS_*, or to a copy, not
- * closed on exec, of a descriptor, which must be open at the spawn.
+ * closed on exec, of a descriptor, which must be open at the spawn. The default is FIBER_PROCESS_INHERIT.
  *
  * Errors: -EINVAL stream is not 0, 1 or 2, source is neither a descriptor nor one of FIBER_PROCESS_*, or is
  * FIBER_PROCESS_STDOUT for another stream than 2.
@@ -1248,7 +1255,7 @@ FIBERRT_API int fiber_process_attr_add_fd(fiber_process_attr_t *attr, int fd, in
 
 /**
  * Sets whether the child begins a new session, as by setsid(2) (session is not 0). It then leads a process group too,
- * as with group 0; with a group above 0 fiber_process_spawn fails.
+ * as with group 0; with a group above 0 fiber_process_spawn fails. The default is no new session.
  */
 FIBERRT_API int fiber_process_attr_set_session(fiber_process_attr_t *attr, int session)
     FIBERRT_LINKNAME(fiber_process_attr_set_session);
@@ -1290,9 +1297,10 @@ FIBERRT_API int fiber_process_attr_set_default_signals(fiber_process_attr_t *att
 
 /**
  * Runs a program in a child process. file is its path or, without a slash, a name to find in the program's PATH; argv
- * its arguments from its name on, with NULL at the end. attr NULL: the defaults. fiber_process_wait or fiber_waitpid
- * reaps the child, *pid. It inherits all other descriptors not closed on exec. The call blocks the thread until the
- * program is loaded. After an error there is no child and no new descriptor; *pid and pipes are unchanged.
+ * its arguments from its name on, with NULL at the end. attr NULL: the defaults. The child, *pid, is reaped by
+ * fiber_process_wait or fiber_waitpid. The child inherits all other descriptors not closed on exec. The call blocks the
+ * thread until the program is loaded. After an error there is no child and no new descriptor; *pid and pipes are
+ * unchanged.
  *
  * pipes (NULL if no stream is a pipe) receives the caller's ends, -1 for other streams: pipes[0] to write the child's
  * input, pipes[1] and pipes[2] to read its output. They are the caller's to close, and closed on exec. Write and read
@@ -1311,7 +1319,8 @@ FIBERRT_API int fiber_process_spawn(pid_t *pid, int pipes[3], const fiber_proces
  * Waits until a child process has ended, and reaps it; *status (may be NULL) is then as waitpid(2) says. If the caller
  * is cancelled, or one of its deadlines fires, before the call or during it, the call ends the child: it sends SIGTERM
  * and SIGCONT, and SIGKILL grace_ns later; with a grace of 0 only SIGKILL, with FIBER_FOREVER no SIGKILL. If the child
- * leads a process group, the whole group gets them. The call returns only when it has reaped the child.
+ * leads a process group, the whole group gets them. The call then returns only after reaping the child, or with
+ * -EACCES.
  *
  * Where: a fiber. Switches: yes; a cancelled fiber may call it too. Errors: -ECANCELED, -ETIMEDOUT the child has ended,
  * and *status tells how; -EINTR the caller was interrupted: the child lives on; -EACCES the child has changed its user
@@ -1353,10 +1362,10 @@ struct signalfd_siginfo;
 /**
  * Waits for a signal of a set, takes it, and returns its number. *info (of <sys/signalfd.h>; may be NULL) tells its
  * sender and its value. The first fiber that waits, on any cord, takes a signal that was sent to the process; one that
- * was sent to a thread is for fibers of that thread. If a wait ends early, the signal stays pending.
+ * was sent to a thread is for fibers of that thread.
  *
- * Each signal of the set must be blocked on the calling thread, and should be on all others. SIGKILL and SIGSTOP have
- * no effect.
+ * Each signal of the set must be blocked on the calling thread, and should be on all others. SIGKILL and SIGSTOP in the
+ * set are ignored.
  *
  * Where: a fiber. Switches: yes. Errors: -EINVAL set is NULL or holds no signal that could come, or a signal of it is
  * not blocked on the calling thread; -EMFILE, -ENFILE, -ENOMEM it needs a descriptor while it waits; -ENOTSUP there is
@@ -1424,7 +1433,7 @@ FIBERRT_API int fiber_cord_shutdown(fiber_cord_t cord, int64_t grace_ns, int64_t
 FIBERRT_API int fiber_cord_self(fiber_cord_t *out) FIBERRT_LINKNAME(fiber_cord_self);
 
 /**
- * Copies a cord's name into buffer, as fiber_name does; the default is the empty name.
+ * Copies a cord's name into buffer, as fiber_name does.
  *
  * Errors: -EINVAL size is 0.
  */
@@ -1469,9 +1478,10 @@ FIBERRT_API int fiber_cord_attr_set_affinity(fiber_cord_attr_t *attr, const int 
  *     int lost = fiber_pool_close(pool);
  *
  * To wait for some tasks, use a wait group, or make them children of a scope (fiber_attr_set_pool). Every accepted task
- * runs exactly once; only a bound thread that exits loses tasks (fiber_pool_bind), and fiber_pool_close reports that.
- * On each thread woken fibers come before new tasks, which begin in the order of submission, in two queues that take
- * turns: tasks of that thread only (FIBER_TASK_SAME_THREAD), and all others. Between threads there is no order.
+ * runs exactly once, except tasks of a stopped scope (fiber_scope_spawn_attr) and tasks that a bound thread loses when
+ * it exits (fiber_pool_bind); fiber_pool_close reports these. On each thread woken fibers come before new tasks, which
+ * begin in the order of submission, in two queues that take turns: tasks of that thread only (FIBER_TASK_SAME_THREAD),
+ * and all others. Between threads there is no order.
  *
  * Defaults: Where: anywhere. Switches: no. Since: 0.1. Errors: -EINVAL attr, out, fn or name is NULL, unless the
  * comment allows NULL.
@@ -1600,9 +1610,9 @@ FIBERRT_API int fiber_pool_attr_set_name(fiber_pool_attr_t *attr, const char *na
     FIBERRT_LINKNAME(fiber_pool_attr_set_name);
 
 /**
- * Sets how many tasks may have begun and not ended on each thread of the pool; 0, the default: any number. Threads
- * below the limit take tasks from threads at the limit. Tasks that wait for tasks that have not begun may wait for
- * ever.
+ * Sets how many tasks, each with its stack, may have begun and not ended on each thread of the pool; 0, the default:
+ * any number. Threads below the limit take tasks from threads at the limit. Tasks that wait for tasks that have not
+ * begun may wait for ever.
  *
  * Errors: -EINVAL count < 0.
  */
@@ -1636,7 +1646,8 @@ FIBERRT_API int fiber_key_create(fiber_key_t *out, void (*destructor)(void *)) F
  * Makes an AMBIENT key: its value is a property of the thread that each fiber should have for itself, such as a signal
  * mask or a locale, but not credentials (docs/per-fiber.md). The library calls apply(old, now), which must put the new
  * value into force, when the next fiber has another value than the fiber before, and at once when a fiber sets its own.
- * NULL, the value of fibers that set none, is the thread's own.
+ * NULL, the value of fibers that set none, is the thread's own. Otherwise the key is as one of fiber_key_create;
+ * destructor may be NULL.
  *
  * apply runs in a no-switch section, on any stack; the library keeps errno. It may set values of other keys, but not of
  * its own (-EBUSY). At the end of a fiber, apply(its value, NULL) comes before the destructor: old is always valid.
@@ -1660,7 +1671,7 @@ FIBERRT_API void *fiber_key_get(fiber_key_t key) FIBERRT_LINKNAME(fiber_key_get)
 /**
  * Sets the calling fiber's value under a key. The old value is not destroyed.
  *
- * Errors: -EBUSY apply of this ambient key is running on the thread, perhaps further out; -ENOMEM.
+ * Errors: -EBUSY apply of this ambient key is already running on the thread, perhaps in an outer call; -ENOMEM.
  */
 FIBERRT_API int fiber_key_set(fiber_key_t key, void *value) FIBERRT_LINKNAME(fiber_key_set);
 
@@ -1689,10 +1700,9 @@ FIBERRT_API int fiber_key_set(fiber_key_t key, void *value) FIBERRT_LINKNAME(fib
 FIBERRT_API int fiber_cord_fd(void) FIBERRT_LINKNAME(fiber_cord_fd);
 
 /**
- * Runs the cord: looks at messages, operations and deadlines, runs its fibers until none is runnable, and hands their
- * new operations to the kernel. If none was runnable, it waits for one, at most duration_ns. Returns 0; or 1 if fibers
- * were still runnable after about a millisecond: then fiber_cord_fd is still readable, and the next call runs the rest.
- * It cannot be nested.
+ * Runs the cord: polls, runs its fibers until none is runnable, and hands their new operations to the kernel. If none
+ * was runnable, it waits for one, at most duration_ns. Returns 0; or 1 if fibers were still runnable after about a
+ * millisecond: then fiber_cord_fd is still readable, and the next call runs the rest. It cannot be nested.
  *
  * Switches: yes. While the main flow is cancelled it runs nothing, and fiber_cord_fd stays readable. Errors: -EINVAL
  * duration_ns < 0; -EDEADLK duration_ns is FIBER_FOREVER, and the wait could never end.
@@ -1739,8 +1749,9 @@ FIBERRT_API uint64_t fiber_features(void) FIBERRT_LINKNAME(fiber_features);
 
 /**
  * Returns the name of the backend that performs the I/O of the calling thread: "uring" (io_uring), "ev" (libev), "sim"
- * (the simulation), or "none". Before the thread's first operation it tries out which one that would choose. "none" may
- * be for want of a descriptor or of memory, which the first operation returns. The string lives for ever.
+ * (the simulation), or "none". Before the thread's first operation it opens the backend that this would choose, and
+ * closes it. "none" may be for want of a descriptor or of memory; the first operation returns that error. The string
+ * lives for ever.
  *
  * The library chooses io_uring, and libev where the kernel refuses io_uring. The environment variable
  * FIBERRT_BACKEND=uring, =ev or =sim chooses instead (not in a program with other rights than its user's); an
@@ -1759,8 +1770,9 @@ FIBERRT_API const char *fiber_backend_name(void) FIBERRT_LINKNAME(fiber_backend_
  *   - The caller keeps its locks and its scopes. Mutexes held by other fibers become available, and the next lock
  *     returns -EOWNERDEAD; the scopes report lost children by -EOWNERDEAD. Read-write locks stay held.
  *   - When that fiber and the fibers started since have ended, except daemons, the process ends as by exit(0).
- * The child may only call exec or _exit after _Fork() or clone(), and after a fork inside a hook, an apply function or
- * a turn of a hosted fiber. No signal handler that may interrupt a call of this library may call fork().
+ * The child may only call exec or _exit after _Fork() or clone(), and after a fork inside a function that the library
+ * calls while it polls or switches (hooks, apply), or in a turn of a hosted fiber. No signal handler that may interrupt
+ * a call of this library may call fork().
  * --------------------------------------------------------------------------------------------------------------- */
 
 /* Policies of fiber_set_fork_policy. */
@@ -1784,8 +1796,8 @@ FIBERRT_API int fiber_set_fork_policy(int policy) FIBERRT_LINKNAME(fiber_set_for
  * several users of one cord tell their fibers apart. A switch between fibers without a tag calls none.
  *
  *     before_switch  the calling fiber will be left for another one; not called when it has ended
- *     after_switch   the other fiber is the calling one now; from is no tag if the fiber before has ended. Both hooks
- *                    run on the stack that is left
+ *     after_switch   the other fiber is the calling fiber now; from is no tag if the fiber before has ended. Both
+ *                    hooks run on the stack that is left
  *     start          on the fiber's own stack, before its function
  *     exit           on the fiber's own stack, at its end, after its keys' destructors
  *     destroy        the fiber is gone: its handle is stale when this returns. Called once for each fiber with a tag,
@@ -1822,8 +1834,8 @@ typedef struct {
 } fiber_hooks_t;
 
 /**
- * Sets the hooks of the calling thread's cord, instead of the earlier ones; NULL removes them. size is
- * sizeof(fiber_hooks_t) as the caller knows it: members beyond size count as NULL.
+ * Sets the hooks of the calling thread's cord, instead of the earlier ones; NULL removes them. The library copies the
+ * hooks. size is sizeof(fiber_hooks_t) as the caller knows it: members beyond size count as NULL.
  *
  * Where: a fiber. Errors: -EINVAL size is 0 though hooks is not NULL, or ends within a member; -ENOTSUP a member that
  * this library does not know is not NULL.
@@ -1851,7 +1863,7 @@ FIBERRT_API int fiber_tag_get(fiber_t fiber, fiber_tag_t *out) FIBERRT_LINKNAME(
  *
  * By a STEP: a function that the cord calls for each turn, on one stack for all hosted fibers of the cord. Its argument
  * is the result of the operation (0 in the first turn); its own result says how it left the frame. In a step the hosted
- * fiber is the calling one (fiber_self, fiber_key_get, fiber_mutex_unlock …). Steps must not block the thread, and
+ * fiber is the calling fiber (fiber_self, fiber_key_get, fiber_mutex_unlock …). Steps must not block the thread, and
  * share errno, the floating-point control words and caught C++ exceptions. docs/hosted.md has an example and the
  * corners.
  *
@@ -1877,7 +1889,7 @@ FIBERRT_API int fiber_tag_get(fiber_t fiber, fiber_tag_t *out) FIBERRT_LINKNAME(
 typedef int (*fiber_step_t)(void *user, int64_t result);
 
 /* Operations: `code` of fiber_op_t, with the members that each uses. Their results are those of the calls of the same
- * names. */
+ * names; -ECANCELED, -EINTR and -ETIMEDOUT are about the hosted fiber. */
 #define FIBER_OP_NONE 0        /* nothing */
 #define FIBER_OP_RESCHEDULE 1  /* another turn after all runnable fibers */
 #define FIBER_OP_YIELD 2       /* until a wakeup */
@@ -1901,8 +1913,9 @@ typedef int (*fiber_step_t)(void *user, int64_t result);
 #define FIBER_OP_WG_WAIT 22    /* address */
 #define FIBER_OP_RDLOCK 23     /* address: a read-write lock */
 #define FIBER_OP_WRLOCK 24     /* address: a read-write lock */
-#define FIBER_OP_CALL 25       /* function(address) on a fiber with its own stack, for all calls without a code. A
-                                  wait that ends early cancels that fiber, and waits for its end */
+#define FIBER_OP_CALL 25       /* function(address) on a fiber with its own stack, for all calls without a code;
+                                  result is the function's result. A wait that ends early cancels that fiber,
+                                  and waits for its end */
 
 /* Bits of `flags` of fiber_op_t. */
 #define FIBER_OP_TIMED 1u /* the wait ends with -ETIMEDOUT after timeout_ns nanoseconds */
@@ -1912,7 +1925,7 @@ typedef int (*fiber_step_t)(void *user, int64_t result);
 typedef struct fiber_op {
     uint32_t code;        /* FIBER_OP_* */
     uint32_t flags;       /* FIBER_OP_TIMED or 0 */
-    fiber_t fiber;        /* the hosted fiber that waits; in a step zero is the calling one */
+    fiber_t fiber;        /* the hosted fiber that waits; in a step zero is the calling fiber */
     void *user;           /* the host's own */
     int64_t timeout_ns;   /* of FIBER_OP_TIMED */
     int64_t result;       /* when it is done */
@@ -1962,15 +1975,15 @@ FIBERRT_API int fiber_hosted_user(fiber_t fiber, void **user) FIBERRT_LINKNAME(f
  * host must not run it again. A step must return FIBER_STEP_END next, and the fiber ends then.
  *
  * Where: its step, or the flow that it is handed out to. Errors: -EINVAL it is not hosted; -EPERM it belongs to another
- * cord, or a hosted fiber is the calling one, except for the first such call in its own step, with no operation under
+ * cord, or a hosted fiber is the calling fiber, except for the first such call in its own step, with no operation under
  * way; -EBUSY it is not handed out.
  */
 FIBERRT_API int fiber_hosted_end(fiber_t fiber, void *result) FIBERRT_LINKNAME(fiber_hosted_end);
 
 /**
- * Makes a hosted fiber that is handed out the calling one, as in a step, until fiber_hosted_leave, for calls about the
- * calling fiber: keys, scopes, locks tried or unlocked, fiber_self. Its ambient values are in force. Meanwhile no call
- * may wait. It cannot be nested.
+ * Makes a hosted fiber that is handed out the calling fiber, as in a step, until fiber_hosted_leave, for calls about
+ * it: keys, scopes, locks tried or unlocked, fiber_self. Its ambient values are in force. Meanwhile no call may wait.
+ * It cannot be nested.
  *
  * Where: the flow that it is handed out to. Errors: -EINVAL it is not hosted; -EPERM it belongs to another cord, or in
  * a no-switch section, in a step (also its own), or while another is entered; -EBUSY it is not handed out.
@@ -2012,9 +2025,9 @@ FIBERRT_API int fiber_ops_destroy(fiber_op_t *ops) FIBERRT_LINKNAME(fiber_ops_de
 FIBERRT_API int fiber_op_start(fiber_op_t *op) FIBERRT_LINKNAME(fiber_op_start);
 
 /**
- * Starts op_count operations, in order, and hands out up to most hosted fibers that have a turn, in the order of their
- * turns; the host runs each until its next operation. If none has a turn, the caller waits for one, at most timeout_ns.
- * Returns how many of out were filled, 0 when the time is over.
+ * Hands out hosted fibers that have a turn. First it starts op_count operations, in order; then it hands out up to most
+ * fibers, in the order of their turns. The host runs each until its next operation. If none has a turn, the caller
+ * waits for one, at most timeout_ns. Returns how many of out were filled, 0 when the time is over.
  *
  * An operation that cannot be started (see fiber_op_start) comes back in out with its error as the result and user
  * NULL. An error that ends the wait leaves the operations under way; after any other error no operation was started
@@ -2042,7 +2055,7 @@ typedef struct {
     int32_t state;              /* FIBER_NEW … FIBER_DEAD */
     uint8_t cancelled;          /* 1: it is cancelled */
     uint8_t detached;           /* 1: no fiber can join it */
-    uint8_t permit;             /* 1: a wakeup is remembered */
+    uint8_t permit;             /* 1: a wakeup is pending */
     uint8_t main_flow;          /* 1: it is its thread's main flow */
     uint64_t stack_size;        /* bytes of address space; 0: it has no stack of the library's now */
     uint64_t stack_low;         /* the stack's lowest usable address; 0 without a stack */
@@ -2050,7 +2063,7 @@ typedef struct {
     uint64_t cord;              /* the id of the cord's handle */
 } fiber_info_t;
 
-/** Reads the state of a fiber into *out. */
+/** Reads what the library knows of a fiber into *out. */
 FIBERRT_API int fiber_info(fiber_t fiber, fiber_info_t *out, size_t size) FIBERRT_LINKNAME(fiber_info);
 
 /* The result of fiber_stats, counted since the cord was opened. */
@@ -2135,9 +2148,9 @@ typedef struct {
  * sizeof(fiber_watchdog_t) as the caller knows it: members beyond size count as zero.
  *
  * The watchdog's thread, which has no cord, calls report; report must not stop the watchdog. The library sends signal
- * (SIGRTMIN + n, say) to the thread of each reported fiber; no other code may use it. It ends system calls that the
- * kernel does not restart with EINTR (signal(7)). Start the watchdog before other threads (docs/debugging.md). The
- * child of a fork has no watchdog, and may start one.
+ * (SIGRTMIN + n, say) to the thread of each reported fiber; no other code may use it. System calls that the kernel does
+ * not restart return EINTR (signal(7)). Start the watchdog before other threads (docs/debugging.md). The child of a
+ * fork has no watchdog, and may start one.
  *
  * Errors: -EINVAL options is NULL, size is 0 or ends within a member, limit_ns is below a millisecond, or signal is
  * none that a thread can handle; -EBUSY there is a watchdog already, or the program has a handler for the signal;

@@ -34,7 +34,7 @@ BROKEN = [
      'fiber_set_fork_policy: no "Since:" says which release it comes with'),
     ("include/fiberrt.h", "FIBERRT_LINKNAME(fiber_cord_fd)", "FIBERRT_LINKNAME(fiber_cord_df)", "fiberrt_names",
      "fiber_cord_fd is declared with the linker name of fiber_cord_df"),
-    ("include/fiberrt.h", "/** Ends a barrier. Errors: -EBUSY a caller waits at it. */", "", "manual",
+    ("include/fiberrt.h", "/** Destroys a barrier. Errors: -EBUSY a caller waits at it. */", "", "manual",
      "fiber_barrier_destroy has no comment to make its page of"),
 ]
 
