@@ -13,6 +13,7 @@
 #include <cerrno>
 #include <chrono>
 #include <functional>
+#include <string>
 #include <thread>
 #include <vector>
 
@@ -153,6 +154,81 @@ TEST(EvCalls, AnEventThatIsNoDataIsNotRead) {
     }
     EXPECT_EQ(byte, 'x');
     urgent = -1;
+}
+
+// An epoll instance that watches the descriptor.
+Descriptor epoll_around(int fd) {
+    Descriptor outer(epoll_create1(EPOLL_CLOEXEC));
+    epoll_event event = {};
+    event.events = EPOLLIN;
+    EXPECT_EQ(epoll_ctl(outer, EPOLL_CTL_ADD, fd, &event), 0);
+    return outer;
+}
+
+// libev would end the process.
+TEST(EvCalls, TheLoopsOwnEpollIsNotWatched) {
+    const Stream pipe = make_stream(Kind::pipe);
+    auto write_byte = [&] { EXPECT_EQ(write(pipe.writer, "x", 1), 1); };
+    fiber_t writer = spawn(write_byte);
+    ASSERT_EQ(fiber_poll_fd(pipe.reader, POLLIN), POLLIN); // the thread has a loop
+    join(writer);
+    char byte;
+    ASSERT_EQ(read(pipe.reader, &byte, 1), 1); // which has nothing to report now
+    int found = 0;
+    for (int fd = 3; fd < 1024; fd++) {
+        char file[64] = "";
+        (void)!readlink(("/proc/self/fd/" + std::to_string(fd)).c_str(), file, sizeof file - 1);
+        if (file != std::string("anon_inode:[eventpoll]")) continue;
+        found++;
+        FIBER_WITH_TIMEOUT(FIBER_SEC(20), nullptr) {
+            EXPECT_EQ(fiber_poll_fd(fd, POLLIN), -EINVAL);
+            EXPECT_EQ(fiber_poll_fd(fd, POLLPRI), -ELOOP);
+            Descriptor outer = epoll_around(fd);
+            EXPECT_EQ(fiber_poll_fd(outer, POLLIN), -ELOOP);
+        }
+    }
+    EXPECT_EQ(found, 1);
+}
+
+TEST(EvCalls, EpollsThatAreNestedTooDeepAreNotWatched) {
+    const Stream pipe = make_stream(Kind::pipe);
+    std::vector<Descriptor> epolls;
+    epolls.push_back(epoll_around(pipe.reader));
+    while (epolls.size() < 5) epolls.push_back(epoll_around(epolls.back()));
+    for (const int depth : {3, 4, 5}) {
+        const int fd = epolls[size_t(depth) - 1];
+        FIBER_WITH_TIMEOUT(FIBER_MSEC(5), nullptr) {
+            EXPECT_EQ(fiber_poll_fd(fd, POLLIN), depth == 5 ? -ELOOP : -ETIMEDOUT);
+        }
+        FIBER_WITH_TIMEOUT(FIBER_MSEC(5), nullptr) {
+            EXPECT_EQ(fiber_poll_fd(fd, POLLPRI), depth == 3 ? -ETIMEDOUT : -ELOOP);
+        }
+    }
+    ASSERT_EQ(write(pipe.writer, "x", 1), 1);
+    EXPECT_EQ(fiber_poll_fd(epolls[3], POLLIN), POLLIN);
+}
+
+// The program's mistake, which must not end the process: while a fiber waits, the number is given to such an epoll.
+TEST(EvCalls, ANumberThatBecomesAnEpollNestedTooDeepIsNotWatched) {
+    const Stream pipe = make_stream(Kind::pipe);
+    Stream pair = make_stream(Kind::unix_stream);
+    std::vector<Descriptor> epolls;
+    epolls.push_back(epoll_around(pipe.reader));
+    while (epolls.size() < 5) epolls.push_back(epoll_around(epolls.back()));
+    int64_t result = 1;
+    auto poll_reader = [&] { result = fiber_poll_fd(pair.reader, POLLIN); };
+    fiber_t fiber = spawn(poll_reader);
+    ASSERT_EQ(fiber_sleep(FIBER_MSEC(1)), 0);
+    ASSERT_EQ(write(pair.writer, "x", 1), 1);
+    join(fiber);
+    ASSERT_EQ(result, POLLIN); // and the kernel still watches
+    char byte;
+    ASSERT_EQ(read(pair.reader, &byte, 1), 1);
+    fiber = spawn(poll_reader);
+    ASSERT_EQ(fiber_yield_timeout(0), -ETIMEDOUT);
+    ASSERT_EQ(dup2(epolls.back(), pair.reader), pair.reader);
+    FIBER_WITH_TIMEOUT(FIBER_SEC(20), nullptr) { join(fiber); }
+    EXPECT_EQ(result, -ELOOP);
 }
 
 TEST(EvCalls, TRAP_AWaitThatFailsAsTheThreadGoesToSleepKeepsItAwake) {

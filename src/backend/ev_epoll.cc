@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// Finds the descriptor of a libev loop's epoll instance, which libev does not tell. A foreign loop waits on it.
+// Finds the descriptor of a libev loop's epoll instance, which libev does not tell. A foreign loop waits on it, and it
+// is asked which descriptors it cannot watch.
 #include "backend/ev_state.h"
 
 #include "base/keep_errno.h"
@@ -39,6 +40,21 @@ int why_refused(int fd) {
     int error = epoll_ctl(epoll, EPOLL_CTL_ADD, fd, &event) < 0 ? -errno : -ENOMEM;
     close(epoll);
     return error;
+}
+
+// Besides -EBADF these errors are about epoll instances: -ELOOP if they would watch each other in a circle, or too many
+// are nested; -EINVAL for the loop's own. So for other files, which fibers wait for more often, the type is enough.
+int why_unwatchable(const Ev& ev, int fd) {
+    struct stat file = status_of(fd);
+    if (!file.st_mode && fcntl(fd, F_GETFD) < 0) return -EBADF;
+    if (!may_be_epoll(file)) return 0;
+    KeepErrno keep;
+    epoll_event nothing = {};
+    if (syscall(SYS_epoll_ctl, ev.epoll_fd, EPOLL_CTL_ADD, fd, &nothing) < 0) {
+        return errno == ELOOP || errno == EINVAL ? -errno : 0;
+    }
+    syscall(SYS_epoll_ctl, ev.epoll_fd, EPOLL_CTL_DEL, fd, nullptr);
+    return 0;
 }
 
 // The epoll was opened soon after the timer, so its number is likely to be near the timer's.

@@ -37,9 +37,11 @@ int nested_begin(Ev& ev, Op* op) {
     int fd = epoll_create1(EPOLL_CLOEXEC);
     epoll_event event = {};
     event.events = op->flags;
+    int error = 0;
     // EPERM: such a file never has events. The wait goes on nevertheless, as in poll(2).
-    if (fd < 0 || (epoll_ctl(fd, EPOLL_CTL_ADD, op->fd, &event) < 0 && errno != EPERM)) { // coverage: kernel
-        int error = -errno;
+    if (fd < 0 || (epoll_ctl(fd, EPOLL_CTL_ADD, op->fd, &event) < 0 && errno != EPERM)) error = -errno;
+    if (!error && may_be_epoll(status_of(op->fd))) error = why_unwatchable(ev, fd);
+    if (error) { // coverage: kernel
         if (fd >= 0) close(fd);
         free(nested);
         return error;

@@ -6,6 +6,7 @@
 #include "core/cord.h"
 #include "core/backend.h"
 #include "backend/libev.h"
+#include "io/file_status.h"
 #include "io/op.h"
 
 #include <errno.h>
@@ -131,6 +132,11 @@ void nested_end(Ev& ev, Op* op);
 
 // Returns the error for which libev could make no loop, or not watch this descriptor; libev itself does not tell.
 int why_refused(int fd);
+// Whether a file may be an epoll instance. Other kinds that have no type either, such as eventfds, give true too.
+inline bool may_be_epoll(const struct stat& file) { return !type_of(file); }
+// Returns 0 if libev can be told to watch the descriptor; otherwise the error of epoll_ctl(2) for which libev would end
+// the process.
+int why_unwatchable(const Ev& ev, int fd);
 // Returns the descriptor of the epoll. -ENOTSUP: it was not found; another -E...: why the timer or the doorbell is not
 // watched.
 int epoll_of(const Ev& ev);

@@ -73,10 +73,7 @@ void fail(Ev& ev, Watcher& watcher, int error) {
     drop(ev, watcher);
 }
 
-// Whether the number is an open descriptor. libev would end the process if it is not.
-bool is_open(int fd) { return fcntl(fd, F_GETFD) >= 0; }
-
-// Registers the number, which is open, with the kernel again, whatever libev believes.
+// Registers the number, which why_unwatchable allows, with the kernel again, whatever libev believes.
 void register_again(Ev& ev, Watcher& watcher, int events) {
     unlist(watcher);
     if (watcher.active()) ev_io_stop(ev.loop, &watcher.io);
@@ -87,10 +84,10 @@ void register_again(Ev& ev, Watcher& watcher, int events) {
 } // namespace
 
 void revalidate(Ev& ev, Watcher& watcher) {
-    if (is_open(watcher.io.fd)) {
-        register_again(ev, watcher, events_of(watcher));
+    if (int error = why_unwatchable(ev, watcher.io.fd)) {
+        fail(ev, watcher, error);
     } else {
-        fail(ev, watcher, -EBADF);
+        register_again(ev, watcher, events_of(watcher));
     }
 }
 
@@ -99,7 +96,7 @@ namespace {
 void on_ready(struct ev_loop* loop, ev_io* io, int events) {
     Ev& ev = ev_of_loop(loop);
     auto& watcher = *static_cast<Watcher*>(io->data);
-    if (events & EV_ERROR) return fail(ev, watcher, is_open(io->fd) ? -ENOMEM : -EBADF);
+    if (events & EV_ERROR) return fail(ev, watcher, fcntl(io->fd, F_GETFD) < 0 ? -EBADF : -ENOMEM);
     if (!watcher.first && !ev.sleeping && ++watcher.needless_reports < needless_reports_most) return; // stays cached
     int used = 0;
     bool mistaken = false;
@@ -175,7 +172,8 @@ void give(void* state, Op* op) {
         if (!watcher->first && watcher->expires_at <= ev.idle) drop(ev, *watcher);
         int now = events_of(*watcher);
         bool more = words & ~now;
-        if (!more || is_open(op->fd)) {
+        error = more ? why_unwatchable(ev, op->fd) : 0;
+        if (!error) {
             if (more) {
                 register_again(ev, *watcher, now | words);
             } else if (!watcher->first) {
@@ -184,7 +182,6 @@ void give(void* state, Op* op) {
             link(&watcher->first, op);
             return;
         }
-        error = -EBADF;
     }
     // coverage: no memory
     op->waiting_for_room = true;

@@ -404,6 +404,7 @@ std::string name_of_error(int64_t result) {
         {EFAULT, "EFAULT"},
         {EINVAL, "EINVAL"},
         {ENXIO, "ENXIO"},
+        {ELOOP, "ELOOP"},
         {EPIPE, "EPIPE"},
         {ESPIPE, "ESPIPE"},
         {ENOTSOCK, "ENOTSOCK"},

@@ -688,6 +688,20 @@ const Scenario event_scenarios[] = {
          until(
              trial, [&](Calls &calls) { return events(calls.poll(fd, POLLIN)); }, [&] { put(pipe.there, "a"); });
      }},
+    {"epoll_of_five",
+     [](Trial &trial) {
+         const Trial::Pair pipe = trial.pipe();
+         int fd = pipe.here;
+         for (int i = 0; i < 5; i++) {
+             const int outer = trial.own(epoll_create1(EPOLL_CLOEXEC));
+             epoll_event event = {};
+             event.events = EPOLLIN;
+             EXPECT_EQ(epoll_ctl(outer, EPOLL_CTL_ADD, fd, &event), 0);
+             fd = outer;
+         }
+         until(
+             trial, [&](Calls &calls) { return events(calls.poll(fd, POLLIN)); }, [&] { put(pipe.there, "a"); });
+     }},
     {"pidfd",
      [](Trial &trial) {
          const pid_t child = fork();
