@@ -674,7 +674,13 @@ TEST(Dial, RefusesBadArguments) {
                             "[::1]",
                             "[::1]80",
                             "::1:80",
-                            "[::1]x:80"}) {
+                            "[::1]x:80",
+                            "]:80",
+                            "]]:80",
+                            "a]:80",
+                            "a[:80",
+                            "[[::1]]:80",
+                            "[a]b]:80"}) {
         EXPECT_EQ(fiber_dial(bad, 0), -EINVAL) << bad;
     }
     EXPECT_EQ(fiber_dial((std::string(256, 'x') + ":80").c_str(), 0), -ENAMETOOLONG);

@@ -43,6 +43,7 @@ int split_address(const char* address, char* host, size_t size, const char** por
     }
     if (end <= begin) return -EINVAL;
     auto length = size_t(end - begin);
+    if (memchr(begin, '[', length) || memchr(begin, ']', length)) return -EINVAL;
     if (length >= size) return -ENAMETOOLONG;
     memcpy(host, begin, length);
     host[length] = '\0';
