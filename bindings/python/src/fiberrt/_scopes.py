@@ -37,14 +37,19 @@ class _Scope:
         )
 
     def reschedule(self, seconds: float | None) -> None:
-        """Set a new time limit in seconds from now; None removes the limit."""
+        """Set a new time limit in seconds from now; None removes the limit. (The function fiberrt.reschedule lets other
+        fibers run.)"""
         if not self._scope:
             raise RuntimeError("the scope is not open")
         _fiberrt.scope_set_timeout(self._scope, seconds)
 
 
 class move_on_after(_Scope):
-    """``with move_on_after(seconds) as scope:`` leaves the block after that time; then ``scope.expired`` is true."""
+    """``with move_on_after(seconds) as scope:`` limits the time of the block's waits.
+
+    When the time is up, the present wait in the block and each later one raise CancelledError. The end of the block
+    drops this exception, and ``scope.expired`` is then true. A block that does not wait is not interrupted.
+    """
 
     __slots__ = {"expired": "Whether the time has passed and that has ended the block."}
 
@@ -65,7 +70,12 @@ class move_on_after(_Scope):
 
 
 class fail_after(_Scope):
-    """``with fail_after(seconds):`` leaves the block after that time and raises TimeoutError."""
+    """``with fail_after(seconds):`` limits the time of the block's waits, and raises TimeoutError.
+
+    When the time is up, the present wait in the block and each later one raise CancelledError, which ``except
+    Exception`` does not catch. The end of the block turns it into TimeoutError. If code in the block catches it and
+    does not raise it again, there is no TimeoutError. A block that does not wait is not interrupted.
+    """
 
     __slots__ = ()
 

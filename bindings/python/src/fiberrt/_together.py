@@ -141,8 +141,9 @@ def map(function: Callable[..., T], /, *iterables: Iterable[Any], limit: int | N
     """Call ``function`` for each item in a new fiber, with at most ``limit`` at a time. Return an iterator of the
     results, in the order of the items.
 
-    The calls begin at once, and continue even if no results are taken. The exception of a call is raised in place of
-    its result. Then, and when the iterator is closed, the remaining fibers are cancelled.
+    The calls begin at once, and continue even if no results are taken. If a call fails, the iterator raises its
+    exception when it reaches that item, and cancels all calls that have not ended. To get the other results, catch
+    exceptions inside ``function``. Closing the iterator cancels the calls, too.
     """
     if not callable(function):
         raise TypeError(f"map() takes a function, not {type(function).__name__}")

@@ -16,29 +16,39 @@ A loop that only polls - select() with a timeout of 0 or something ready, Event.
 get_nowait(), is_set(), is_alive(), Future.done(), Popen.poll(), os.waitpid() with WNOHANG, reads that would block -
 lets the other fibers of the thread run after every 1 ms. Such a call then raises CancelledError in a cancelled fiber.
 
-os.read(), os.write(), os.sendfile() and os.splice() wait as fibers for pipes, sockets, terminals and eventfds; files,
-sys.stdin and input() block the thread, and so does the builtin open() of a FIFO. os.open() of a FIFO, os.system(),
-fcntl.flock() and fcntl.lockf() wait as fibers. A cancel, or an exception of a signal's handler, ends the wait of
-os.system() at once; the command continues, and the program ignores SIGINT until the command ends. These calls of os and
-fcntl block the thread in a greenlet, and in a signal's handler or finalizer that must not wait. psycopg2 and psycopg
-wait as fibers, too, also if they are imported later.
+os.read(), os.write(), os.sendfile() and os.splice() wait as fibers for pipes, sockets, terminals and eventfds. So do
+os.open() of a FIFO, os.system(), fcntl.flock() and fcntl.lockf(). A cancel, or an exception of a signal handler, ends
+the wait of os.system() at once; the command continues, and the program ignores SIGINT until the command ends. psycopg2
+and psycopg wait as fibers, also if they are imported later.
 
-patch() also replaces names of threading and queue that modules have imported before, and locks that are global names of
-modules or belong to logging's handlers, if they are not held. Other locks that are older than patch() remain locks of
-threads: if a waiting fiber holds one, another fiber that takes it blocks the thread, and an old RLock does not
-distinguish the fibers of a thread. This is also true for the interpreter's own locks: if two fibers import a module at
-the same time, one may see it half initialized, as in circular imports; and a buffered file of io that two fibers use at
-the same time raises RuntimeError (files of sockets and pipes do not).
+These still block the thread, or fail, after patch():
 
-A signal's handler runs in the fiber of the main thread that runs at that moment. So Ctrl-C may raise KeyboardInterrupt
-in a Thread, and a handler that calls sys.exit() raises SystemExit there. If an exception of a handler ends a Thread of
-the main thread, it is raised in the main flow; if the Thread catches it, it is not. This also applies to a
-KeyboardInterrupt that the Thread's own code raises; a real thread would pass it to threading.excepthook, and the main
-flow would continue.
+- Files, sys.stdin and input(): call them by offload() or to_thread().
+- The builtin open() of a FIFO: use os.open() and os.fdopen().
+- C extensions that wait by themselves: call them by offload() or to_thread().
+- Fibers that compute: call reschedule() in their loops.
+- Waits in a greenlet, or in a signal handler or finalizer that runs during a switch: nothing can switch fibers there.
+  The calls of os and fcntl named above block the thread as usual, and other waits raise RuntimeError. Let another
+  fiber wait.
+- Locks that are older than patch(): patch first. patch() replaces names of threading and queue that modules have
+  imported before, and locks that are global names of modules or belong to logging's handlers, if they are not held.
+  Other locks remain locks of threads: if a waiting fiber holds one, another fiber that takes it blocks the thread, and
+  an old RLock does not distinguish the fibers of a thread.
+- Two fibers that import a module at the same time: one may see it half initialized, as in circular imports. Import it
+  before the fibers begin.
+- Two fibers that use a buffered file of io at the same time: the second gets a RuntimeError. Protect the file by a
+  Lock. (Files of sockets and pipes need none.)
+- multiprocessing's locks and queues: call them by offload(). Its join() does not block, and neither do its connections
+  if it is imported after patch().
+- A second asyncio loop: only one fiber of a thread may run a loop. Use to_thread(asyncio.run, coroutine).
 
-An asyncio loop belongs to the thread, and only one fiber of the thread may run a loop. A thread's trace and profile
-functions apply to all fibers of the thread. multiprocessing's locks and queues block the thread. Its join() does not,
-and neither do its connections if it is imported after patch().
+A signal handler runs in the fiber of the main thread that runs at that moment. So Ctrl-C may raise KeyboardInterrupt in
+a Thread, and a handler that calls sys.exit() raises SystemExit there. If a signal handler raises in a patched Thread
+and the Thread does not catch it, the Thread ends and the exception is raised again in the main program. This also
+applies to a KeyboardInterrupt that the Thread's own code raises; for a real thread, threading.excepthook would print
+it, and the main program would continue.
+
+A thread's trace and profile functions apply to all fibers of the thread.
 """
 
 from __future__ import annotations
