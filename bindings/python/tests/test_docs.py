@@ -2,6 +2,7 @@
 """The documentation is right: the tutorial runs, and each public name has a docstring and is in the README."""
 
 import doctest
+import http.server
 import importlib.metadata
 import inspect
 import pathlib
@@ -9,9 +10,11 @@ import re
 import subprocess
 import sys
 import textwrap
+import threading
 
 import fiberrt
 import pytest
+import servers
 from fiberrt import _fiberrt
 
 HERE = pathlib.Path(__file__).resolve().parents[1]
@@ -45,7 +48,7 @@ def test_the_examples_of_the_readme_run(program):
     """Runs the Python examples as one program, in which every server returns the same answer."""
     text = the_file("README.md").read_text(encoding="utf-8")
     blocks = [m.group() for m in re.finditer(r"(?m)(?<=\n\n)(?: {4}.*\n|\n(?= {4}))+", text)]
-    blocks = [textwrap.dedent(block) for block in blocks if not block.lstrip().startswith("pip ")]
+    blocks = [textwrap.dedent(block) for block in blocks]
     assert len(blocks) == 3
     done = program(
         "import io, urllib.request\n"
@@ -53,6 +56,21 @@ def test_the_examples_of_the_readme_run(program):
     )
     assert done.code == 0, done.err
     assert [line.split()[-1] for line in done.out.splitlines()] == ["6", "6", "6", "6"]
+
+
+def test_the_readme_s_program_with_requests_runs(program, monkeypatch):
+    servers.needs("the test of the README's program with requests", "requests")
+    (block,) = re.findall(r"(?ms)^```python\n(.*?)^```$", the_file("README.md").read_text(encoding="utf-8"))
+    monkeypatch.setenv("no_proxy", "127.0.0.1")
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), http.server.SimpleHTTPRequestHandler) as server:
+        threading.Thread(target=server.serve_forever).start()
+        address = f"http://127.0.0.1:{server.server_address[1]}/"
+        answers = {address: "200", f"{address}none": "404", "nowhere": "Invalid"}
+        urls = iter(answers)
+        done = program(re.sub(r'"https://[^"]*"', lambda _: f'"{next(urls)}"', block))
+        server.shutdown()
+    assert (done.code, done.err) == (0, "")
+    assert [line.split()[:2] for line in done.out.splitlines()] == [list(item) for item in answers.items()]
 
 
 def test_the_readme_names_everything_public():
