@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
 """Checks links, without a network: every relative link and anchor of the Markdown pages, their pictures, every .Xr of
 the man pages in docs/, and every path of the project that pages or comments name. Of URLs it checks only the form.
+Also reports each row of a table in a page that does not end in its line.
 
 usage: links.py SOURCE
 
@@ -97,6 +98,8 @@ class Links:
 
     def page(self, page, anchors):
         for line, text in page.prose:
+            if text.startswith("|") and not text.rstrip().endswith("|"):
+                self.error(page.name, line, "this row of a table does not end in this line")
             if "![](" in text:
                 self.error(page.name, line, "the picture has no alternative text")
             for found in LINK.finditer(re.sub(r"`[^`]*`", "", text)):

@@ -50,6 +50,7 @@ WRONG = [
     ("docs/wrong10.md", "The files `src/cores/*.h`.\n", "1: there is no src/cores/"),
     ("docs/wrong11.md", "<img src=\"nowhere.png\" alt=\"A picture\">\n", "1: the link leads nowhere: nowhere.png"),
     ("docs/wrong12.md", "[Outside](../../outside.md)\n", "1: the link leads nowhere"),
+    ("docs/wrong13.md", "| a |\n|---|\n| a row that\ngoes on |\n", "3: this row of a table does not end in this line"),
     ("docs/man1/fiberrt-a.1", ".Nm\n.Xr fiberrt-none 1 .\n", r"2: there is no page fiberrt-none\(1\)"),
     ("docs/man1/fiberrt-b.1", ".Xr fiber_slep 3\n", r"1: there is no page fiber_slep\(3\)"),
     ("docs/man1/fiberrt-c.1", ".Xr open\n", "1: .Xr needs a name and a section"),
