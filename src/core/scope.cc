@@ -140,7 +140,7 @@ void scopes_end(Cord& cord, Fiber* fiber) {
     while (Scope* scope = fiber->scopes) {
         if (scope->has_children) {
             children_cancel(cord, scope, nullptr); // it may have got its first child during a wait
-            children_await(cord, scope, true);     // after a dead-lock the children go on without the scope
+            children_await(cord, scope, true);     // after a deadlock the children go on without the scope
         }
         scope_pop(cord, fiber);
     }

@@ -89,7 +89,7 @@ void sleep_without_backend(int64_t deadline);
 void let_others_go_on();                   // at a poll: another cord may run now
 void looked_at_clock();                    // at a look at the clock: another cord may run if this one polls the clock
 bool sleep_among_others(int64_t deadline); // false: there are no others
-bool others_sleep();                       // and the present cord is the one that learns of a dead-lock
+bool others_sleep();                       // and the present cord is the one that learns of a deadlock
 bool others_are_stuck();                   // no event that they wait for can ever come
 void each_other_cord(void (*call)(const Cord& cord));
 

@@ -9,7 +9,7 @@
 //
 // A cord that sleeps can run when its doorbell rings, an operation of the cord is done, or its deadline has come. If no
 // cord can run, time passes to the earliest of all deadlines. Without a deadline the first cord runs, and its main flow
-// learns of the dead-lock.
+// learns of the deadlock.
 //
 // The simulation finds lost doorbells of all cords except the first, which threads without a cord may call; these
 // threads do not ring.

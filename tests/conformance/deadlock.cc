@@ -27,7 +27,7 @@ protected:
 };
 
 // Runs a function in a new process, which must end with status 0 by CHILD_CHECK's account. In a simulation there is
-// never another thread, so that a dead-lock is certain here too.
+// never another thread, so that a deadlock is certain here too.
 void in_new_process(void (*body)()) {
     if (simulated()) return body();
     EXPECT_EXIT(

@@ -356,7 +356,7 @@ def test_dead_lock_of_the_main_flow_is_an_error(program):
         fiber.join()
     """)
     # Other threads, or I/O in progress, hide the deadlock: then the join would last for ever.
-    assert done.code == 0 and "dead-lock" in done.out
+    assert done.code == 0 and "deadlock" in done.out
 
 
 def test_sleep_lasts_as_long_as_it_says():

@@ -308,7 +308,7 @@ PyObject* select(PyObject*, PyObject* const* args, Py_ssize_t count, PyObject* n
             chosen = fiber_select(of.cases, int(count), timeout.left_ns());
             Settled settled = settle(chosen, &timeout);
             if (settled == Settled::again) continue;
-            if (settled == Settled::timed_out) raise_late("none of the cases");
+            if (settled == Settled::timed_out) raise_late("the select");
             if (settled == Settled::failed) chosen == -ENOMEM ? PyErr_NoMemory() : raise_errno(chosen);
             break;
         }

@@ -115,7 +115,7 @@ void raise_during_switch() {
 
 PyObject* raise_errno(int64_t error) {
     if (error == -EDEADLK) {
-        PyErr_SetString(PyExc_RuntimeError, "dead-lock: nothing would ever end this wait");
+        PyErr_SetString(PyExc_RuntimeError, "deadlock: nothing would ever end this wait");
         return nullptr;
     }
     if (error == -EPERM && fiber_noswitch_enter() == 0) { // no error: not in a no-switch section
