@@ -195,6 +195,21 @@ TEST(Hosted, AYieldIsEndedByAWakeupAndKeepsOne) {
     EXPECT_EQ(hosted.turns, 3);
 }
 
+TEST(Hosted, AYieldAfterAnOperationIsEndedByAWakeupDuringIt) {
+    Hosted hosted([](Hosted &me, int64_t result) {
+        EXPECT_EQ(result, 0);
+        me.op.number = FIBER_MSEC(3);
+        if (me.turns == 2) return FIBER_STEP_YIELD;
+        return me.turns < 4 && me.starts(FIBER_OP_SLEEP) ? FIBER_STEP_WAIT : FIBER_STEP_END;
+    });
+    hosted.wake();
+    settle();
+    hosted.wake();
+    settle();
+    hosted.joined();
+    EXPECT_EQ(hosted.turns, 4);
+}
+
 TEST(Hosted, AYieldOperationBringsTheValue) {
     int64_t result = 1;
     Hosted hosted(once(
@@ -1149,6 +1164,22 @@ TEST(Exchange, WaitsSleepsAndTimesOut) {
     EXPECT_EQ(out[0].op, op);
     EXPECT_EQ(fiber_hosted_end(sleeper.fiber, pointer(4)), 0);
     EXPECT_EQ(join(sleeper.fiber), pointer(4));
+}
+
+TEST(Exchange, AYieldIsEndedByAWakeupThatCameBefore) {
+    Handed handed;
+    fiber_completion_t out[1];
+    EXPECT_EQ(fiber_wakeup(handed.fiber), 0);
+    ASSERT_EQ(fiber_exchange(nullptr, 0, out, 1, FIBER_FOREVER), 1);
+    EXPECT_EQ(fiber_wakeup(handed.fiber), 0);
+    settle();
+    fiber_op_t *op = handed.next(FIBER_OP_YIELD);
+    ASSERT_EQ(fiber_exchange(&op, 1, out, 1, FIBER_FOREVER), 1);
+    EXPECT_EQ(out[0].op, op);
+    EXPECT_EQ(out[0].result, 0);
+    settle();
+    EXPECT_EQ(fiber_hosted_end(handed.fiber, nullptr), 0);
+    join(handed.fiber);
 }
 
 TEST(Exchange, MisuseIsReturned) {
