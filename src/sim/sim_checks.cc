@@ -38,10 +38,20 @@ void check_queue(const Cord& cord) {
     }
 }
 
+// Whether the fiber may be marked running: the current fiber, and, if that has no stack, the fiber whose stack it uses.
+bool may_run(const Cord& cord, const Fiber& fiber) {
+    const Fiber* current = cord.sched.current;
+    if (&fiber == current) return true;
+    if (!current || current->uses_stack()) return false;
+    if (cord.executor.entered_by) return &fiber == cord.executor.entered_by;
+    if (current->step) return &fiber == cord.executor.fiber;
+    return fiber.uses_stack(); // the host, which acts for the current fiber: check_fibers() finds at most one
+}
+
 void check_state(const Cord& cord, const Fiber& fiber) {
     switch (fiber.sched.state) {
     case State::running:
-        if (&fiber != cord.sched.current) simulation_fails("a fiber that is marked running does not run");
+        if (!may_run(cord, fiber)) simulation_fails("a fiber that is marked running does not run");
         break;
     case State::waiting:
         if (!fiber.wait || fiber.wait->fiber != &fiber)
@@ -57,7 +67,8 @@ void check_state(const Cord& cord, const Fiber& fiber) {
     }
     bool queued = seen[fiber.index].queued_at == simulation.steps;
     bool may_be_next = !cord.sched.current; // a fiber that ends may switch to another directly
-    if (!queued && is_queued(fiber.sched.state) && !may_be_next && !cord.shutdown.leaving) {
+    bool goes_on = &fiber == cord.sched.current && !fiber.uses_stack(); // its operation does, at its turn
+    if (!queued && is_queued(fiber.sched.state) && !may_be_next && !goes_on && !cord.shutdown.leaving) {
         simulation_fails("a fiber that is marked runnable is not in the run queue");
     }
 }
@@ -94,11 +105,16 @@ void check_fibers(const Cord& cord) {
     }
     check_queue(cord);
     uint32_t left = cord.counts.fibers;
+    bool stack_in_use = false;
     for (uint32_t i = 0; i < few && left; i++) {
         const Fiber* fiber = fibers.at(i);
         if (!fiber || fiber->cord.load(std::memory_order_relaxed) != &cord) continue;
         left--;
         check_state(cord, *fiber);
+        if (fiber->sched.state == State::running && fiber->uses_stack()) {
+            if (stack_in_use) simulation_fails("two fibers are marked running, each on its own stack");
+            stack_in_use = true;
+        }
         check_permit(cord, *fiber, fiber->generation.load(std::memory_order_relaxed));
     }
 }

@@ -1475,6 +1475,86 @@ TEST(Exchange, EnterMakesItTheCallingFiber) {
     EXPECT_EQ(fiber_key_delete(key), 0);
 }
 
+// While a hosted fiber has its turn, and where its host acts for it, another cord may run, in a simulation too.
+void beside_another_cord(const std::function<void()> &body) {
+    Thread other([] {
+        for (int i = 0; i < 200; i++) {
+            fiber_now();
+            EXPECT_EQ(fiber_reschedule(), 0);
+        }
+    });
+    body();
+    other.join();
+}
+
+void look_at_the_clock() {
+    for (int i = 0; i < 8; i++) fiber_now(); // after so many a simulation lets another cord go on
+}
+
+TEST(HostedCords, AnotherRunsDuringAStep) {
+    beside_another_cord([] {
+        Hosted hosted([](Hosted &me, int64_t) {
+            look_at_the_clock();
+            return me.turns < 30 ? FIBER_STEP_AGAIN : FIBER_STEP_END;
+        });
+        hosted.wake();
+        hosted.joined();
+    });
+}
+
+TEST(HostedCords, AnotherRunsWhileOneIsEntered) {
+    beside_another_cord([] {
+        Handed handed;
+        fiber_completion_t out[1];
+        EXPECT_EQ(fiber_wakeup(handed.fiber), 0);
+        ASSERT_EQ(fiber_exchange(nullptr, 0, out, 1, FIBER_FOREVER), 1);
+        for (int i = 0; i < 30; i++) {
+            ASSERT_EQ(fiber_hosted_enter(handed.fiber), 0);
+            look_at_the_clock();
+            ASSERT_EQ(fiber_hosted_leave(), 0);
+            EXPECT_EQ(fiber_reschedule(), 0);
+        }
+        EXPECT_EQ(fiber_hosted_end(handed.fiber, nullptr), 0);
+        join(handed.fiber);
+    });
+}
+
+TEST(HostedCords, AnotherRunsWhileAHostActs) {
+    fiber_chan_t channel{};
+    ASSERT_EQ(fiber_chan_create(&channel, sizeof(int), 0), 0);
+    Thread receiver([&] {
+        int item = -1;
+        for (int i = 0; i < 30; i++) {
+            EXPECT_EQ(fiber_chan_recv(channel, &item), 0);
+            EXPECT_EQ(item, i);
+            EXPECT_EQ(fiber_reschedule(), 0);
+        }
+    });
+    fiber_key_t key{};
+    ASSERT_EQ(fiber_key_create(&key, [](void *) { look_at_the_clock(); }), 0);
+    beside_another_cord([&] {
+        Handed handed;
+        fiber_completion_t out[1];
+        EXPECT_EQ(fiber_wakeup(handed.fiber), 0);
+        ASSERT_EQ(fiber_exchange(nullptr, 0, out, 1, FIBER_FOREVER), 1);
+        handed.op.target = channel.id;
+        for (int i = 0; i < 30; i++) {
+            handed.op.address = &i;
+            fiber_op_t *op = handed.next(FIBER_OP_CHAN_SEND);
+            ASSERT_EQ(fiber_exchange(&op, 1, out, 1, FIBER_FOREVER), 1);
+            EXPECT_EQ(out[0].result, 0);
+        }
+        ASSERT_EQ(fiber_hosted_enter(handed.fiber), 0);
+        EXPECT_EQ(fiber_key_set(key, &handed), 0);
+        ASSERT_EQ(fiber_hosted_leave(), 0);
+        EXPECT_EQ(fiber_hosted_end(handed.fiber, nullptr), 0);
+        join(handed.fiber);
+    });
+    receiver.join();
+    EXPECT_EQ(fiber_key_delete(key), 0);
+    EXPECT_EQ(fiber_chan_destroy(channel), 0);
+}
+
 // A hosted fiber that the host entered and did not leave is left by the end of the host: a fiber, a task, a cord's
 // function, a thread.
 TEST(Exchange, AHostThatEndsLeavesTheFiberThatItEntered) {
