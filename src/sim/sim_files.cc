@@ -2,6 +2,7 @@
 // Decides which files a simulated process may do I/O on: only files whose other ends it has itself. If another process
 // could write, read or close the other end, the next run would differ.
 #include "base/parse_number.h"
+#include "base/readable.h"
 #include "sim/sim.h"
 
 #include <arpa/inet.h>
@@ -210,6 +211,7 @@ bool may_open(const struct stat& file) {
 bool may_connect(const void* address, uint64_t length) {
     Address to = {};
     if (length > sizeof to || length < sizeof to.any.sa_family) return true; // the call reports the error
+    if (check_readable(address, length)) return true;
     memcpy(&to, address, length);
     if (to.any.sa_family == AF_UNIX || to.any.sa_family == AF_UNSPEC)
         return true; // checked after the connect, by the peer's process

@@ -411,6 +411,27 @@ TEST(CountTest, BadMemoryIsAnErrorAndTakesNothing) {
     EXPECT_EQ(::munmap(hole, 65536), 0);
 }
 
+TEST(CountTest, AnAddressThatCannotBeReadIsAnError) {
+    void *hole = ::mmap(nullptr, 65536, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    ASSERT_NE(hole, MAP_FAILED);
+    auto *address = static_cast<sockaddr *>(hole);
+    for (int type : {SOCK_STREAM, SOCK_DGRAM}) {
+        Descriptor local(::socket(AF_INET, type, 0));
+        EXPECT_EQ(fiber_connect(local, address, sizeof(sockaddr_in)), -EFAULT);
+    }
+    Descriptor sender(::socket(AF_INET, SOCK_DGRAM, 0));
+    EXPECT_EQ(fiber_sendto(sender, "x", 1, 0, address, sizeof(sockaddr_in)), -EFAULT);
+    char byte = 'x';
+    iovec part = {&byte, 1};
+    msghdr header = {};
+    header.msg_name = hole;
+    header.msg_namelen = sizeof(sockaddr_in);
+    header.msg_iov = &part;
+    header.msg_iovlen = 1;
+    EXPECT_EQ(fiber_sendmsg(sender, &header, 0), -EFAULT);
+    EXPECT_EQ(::munmap(hole, 65536), 0);
+}
+
 TEST(CountTest, AcceptOfABadLengthIsAnErrorAndTheListenerGoesOn) {
     const bool by_ring = strcmp(fiber_backend_name(), "uring") == 0; // else by accept4
     if ((FIBERRT_TEST_ASAN || FIBERRT_TEST_TSAN) && !by_ring) {
