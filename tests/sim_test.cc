@@ -417,6 +417,9 @@ TEST(Sim, DescriptorsThatOthersHoldAreRefused) {
         elsewhere.sin_addr.s_addr = htonl(0xc0000201); // 192.0.2.1
         int tcp = socket(AF_INET, SOCK_STREAM, 0);
         CHECK_IN_CHILD(fiber_connect(tcp, reinterpret_cast<sockaddr *>(&elsewhere), sizeof elsewhere) == -ENOTSUP);
+        sockaddr_storage longer = {};
+        memcpy(&longer, &elsewhere, sizeof elsewhere);
+        CHECK_IN_CHILD(fiber_connect(tcp, reinterpret_cast<sockaddr *>(&longer), sizeof longer) == -ENOTSUP);
         return 0;
     });
     for (int fd : {from_outside[0], from_outside[1], to_outside[0], to_outside[1], sockets[0], sockets[1]}) ::close(fd);

@@ -210,9 +210,10 @@ bool may_open(const struct stat& file) {
 
 bool may_connect(const void* address, uint64_t length) {
     Address to = {};
-    if (length > sizeof to || length < sizeof to.any.sa_family) return true; // the call reports the error
-    if (check_readable(address, length)) return true;
-    memcpy(&to, address, length);
+    // The kernel ignores what follows the address proper.
+    size_t used = length < sizeof to ? length : sizeof to;
+    if (length < sizeof to.any.sa_family || check_readable(address, used)) return true; // the call reports the error
+    memcpy(&to, address, used);
     if (to.any.sa_family == AF_UNIX || to.any.sa_family == AF_UNSPEC)
         return true; // checked after the connect, by the peer's process
     return loopback_port(to);
