@@ -786,10 +786,17 @@ TEST(Sim, InvalidSettingsAreRefused) {
                               {{"FIBERRT_SIM_STEPS", "-1"}},
                               {{"FIBERRT_SIM_REPLAY", "1:2,1:3"}},
                               {{"FIBERRT_SIM_REPLAY", "@/nowhere"}},
+                              {{"FIBERRT_SIM_REPLAY", "@/"}},
                               {{"FIBERRT_SIM_TRACE", "/nowhere/trace"}}};
     for (const Settings &settings : wrong) {
         Ended ended = simulate(settings, [] { return fiber_sleep(1) == -ENOTSUP ? 0 : 1; });
         EXPECT_EQ(ended.status, 0);
         EXPECT_NE(ended.output.find(settings[0].first), std::string::npos) << ended.output;
+    }
+    for (const auto &[list, message] :
+         {std::pair{"@/nowhere", "cannot read /nowhere: No such file or directory"},
+          std::pair{"@/", "cannot read /: Is a directory"}, std::pair{"1:2,", "must be a list of choices"}}) {
+        Ended ended = simulate({{"FIBERRT_SIM_REPLAY", list}}, [] { return fiber_sleep(1) == -ENOTSUP ? 0 : 1; });
+        EXPECT_NE(ended.output.find(message), std::string::npos) << ended.output;
     }
 }

@@ -4,12 +4,12 @@
 
 #include "base/parse_number.h"
 
+#include <errno.h>
 #include <fcntl.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 namespace fiberrt {
@@ -26,17 +26,19 @@ int moved_up(int fd) {
     return high;
 }
 
-// Returns the contents of a file, with a zero at the end; null if it cannot be read.
+// Returns the contents of a file, up to the first zero byte; null and errno if it cannot be read.
 char* contents(const char* path) {
-    int fd = open(path, O_RDONLY | O_CLOEXEC);
-    struct stat file;
+    FILE* file = fopen(path, "re");
+    if (!file) return nullptr;
     char* text = nullptr;
-    if (fd >= 0 && fstat(fd, &file) == 0) text = static_cast<char*>(malloc(size_t(file.st_size) + 1));
-    if (text) {
-        ssize_t length = read(fd, text, size_t(file.st_size));
-        text[length < 0 ? 0 : length] = '\0';
+    size_t room = 0;
+    if (getdelim(&text, &room, '\0', file) < 0) {
+        int error = errno;
+        free(text);
+        text = feof(file) ? strdup("") : nullptr;
+        errno = error;
     }
-    if (fd >= 0) close(fd);
+    fclose(file);
     return text;
 }
 
@@ -94,10 +96,13 @@ void ChoiceSource::seed(uint64_t seed) {
     rarity_ = 1u << random() % 5;
 }
 
-bool ChoiceSource::replay(const char* list) {
+int ChoiceSource::replay(const char* list) {
     list_ = list[0] == '@' ? contents(list + 1) : strdup(list); // copied, as the environment may change
+    if (!list_) return -errno;
+    if (!well_formed(list_)) return -EINVAL;
     listed_ = true;
-    return list_ && well_formed(list_) && (next_entry(), true);
+    next_entry();
+    return 0;
 }
 
 bool ChoiceSource::next_entry() {

@@ -55,7 +55,7 @@ private:
 class ChoiceSource {
 public:
     void seed(uint64_t seed);
-    bool replay(const char* list); // false: the list is malformed
+    int replay(const char* list); // 0; -EINVAL: the list is malformed; or why its file cannot be read
 
     // Returns the next choice, 0 to n-1. one_in: if not 0 and no list is repeated, the choice is not 0 once in so many
     // times.

@@ -8,6 +8,7 @@
 #include "core/cord.h"
 #include "io/io.h"
 
+#include <errno.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -42,11 +43,14 @@ bool set_up() {
     simulation.faults = int(faults);
     simulation.choices.seed(seed);
     const char* list = secure_getenv("FIBERRT_SIM_REPLAY");
-    if (list && !simulation.choices.replay(list)) {
+    int error = list ? simulation.choices.replay(list) : 0;
+    if (error == -EINVAL) {
         fprintf(stderr,
                 "fiberrt: FIBERRT_SIM_REPLAY must be a list of choices, \"position:choice,...\" or \"@file\"\n");
-        return false;
+    } else if (error) {
+        fprintf(stderr, "fiberrt: FIBERRT_SIM_REPLAY: cannot read %s: %s\n", list + 1, strerror(-error));
     }
+    if (error) return false;
     const char* path = secure_getenv("FIBERRT_SIM_TRACE");
     if (path && *path && !simulation.trace.open(path)) {
         fprintf(stderr, "fiberrt: FIBERRT_SIM_TRACE: cannot write %s\n", path);
