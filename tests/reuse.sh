@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT OR Apache-2.0
 # reuse.sh SOURCE - checks that a tool can tell the copyright holder and the licence of every file, and that
-# debian/copyright agrees.
+# debian/copyright and the Python package's NOTICE agree.
 set -eu
 cd "$1"
 command -v reuse >/dev/null || { echo 'NOT CHECKED: there is no reuse (package reuse)' && exit 77; }
@@ -25,4 +25,6 @@ for file in .reuse/dep5 debian/copyright; do
         *) echo "FAILED: $file says: $stanza" && exit 1 ;;
     esac
 done
+# A copy, because a source distribution of the Python package would have a link to a file that it lacks.
+cmp NOTICE bindings/python/NOTICE || { echo 'FAILED: the Python package has another NOTICE' && exit 1; }
 echo 'ok'

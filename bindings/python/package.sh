@@ -82,6 +82,7 @@ if [ "$names" != PyInit__fiberrt ]; then
     echo "package.sh: the module shows more than its PyInit: $names" >&2
     exit 1
 fi
+cmp "$here/NOTICE" "$folder"/plain/lib/python3*/site-packages/fiberrt-*.dist-info/licenses/NOTICE
 # Without stripping, the module would have some 11 MB.
 bytes=$(wc -c <"$module")
 if [ "$bytes" -gt 1500000 ]; then
