@@ -84,10 +84,14 @@ END {
         wrong("it is of " header_version ", and debian/changelog of " version)
     if (failed) exit 1
     if (form == "symbols") {
-        print "libfiberrt.so.1 libfiberrt1 #MINVER#\n* Build-Depends-Package: libfiberrt-dev"
+        # Until 1.0 a package needs exactly the 0.y that it was built with (docs/abi.md).
+        split(header_version, part, ".")
+        if (part[1] == 0) least = "0." part[2]
+        below = part[1] == 0 ? ", libfiberrt1 (<< 0." (part[2] + 1) "~)" : ""
+        print "libfiberrt.so.1 libfiberrt1 #MINVER#" below "\n* Build-Depends-Package: libfiberrt-dev"
         for (i = 1; i <= count; i++) {
             of = release[names[i]]
-            at = "@FIBERRT_" of " " of ".0"
+            at = "@FIBERRT_" of " " (least ? least : of) ".0"
             if (!(of in seen)) print " FIBERRT_" of at
             seen[of] = 1
             print " " names[i] at "\n fiberrt_" names[i] at

@@ -29,6 +29,17 @@ mistaken 'fiber_detach is declared with the linker name of fiber_exit' 's/LINKNA
 mistaken 'has no FIBERRT_LINKNAME' 's/ FIBERRT_LINKNAME(fiber_detach)//'
 mistaken 'fiber_detach is declared twice' '/LINKNAME(fiber_detach)/{p}'
 mistaken 'fiber_set_fork_policy: no "Since:" says' '/neither of the two\. Since: /s/Since: .*/Since ever/'
+# Debian's symbols file: until 1.0 a package needs exactly the 0.y that it was built with.
+debian_symbols() { # MAJOR MINOR DEPENDENCY RELEASE: the file has this dependency, and this release for every name
+    sed "/define FIBERRT_VERSION_MAJOR /s/[0-9]*$/$1/; /define FIBERRT_VERSION_MINOR /s/[0-9]*$/$2/
+        /define FIBERRT_VERSION_PATCH /s/[0-9]*$/0/" "$header" >"$work/versioned.h"
+    awk -v form=symbols -v version="$1.$2.0" -f "$source/src/exported.awk" "$work/versioned.h" >"$work/symbols"
+    [ "$(head -n 1 "$work/symbols")" = "libfiberrt.so.1 libfiberrt1 $3" ] &&
+        [ -z "$(sed "1,2d; / $4\$/d" "$work/symbols")" ] ||
+        fail "Debian's symbols file of $1.$2: $(head -n 4 "$work/symbols")"
+}
+debian_symbols 0 7 '#MINVER#, libfiberrt1 (<< 0.8~)' 0.7.0
+debian_symbols 1 2 '#MINVER#' '0\.[0-9]*\.0'
 sed 's/ /@@FIBERRT_/; p; s/^/fiberrt_/' "$work/exported" | sort >"$work/header.names"
 
 nm -D --defined-only "$library" | awk '$2 != "A" { print $3 }' | sort >"$work/library.names"
