@@ -14,7 +14,7 @@ struct task {
     int primes; /* the result */
 };
 
-static fiber_wg_t all = FIBER_WG_INITIALIZER(TASKS);
+static fiber_wg_t all = FIBER_WG_INITIALIZER(0);
 
 static void check(int result, const char *what) {
     if (result < 0) {
@@ -37,14 +37,17 @@ static void *count_primes(void *arg) {
 int main(void) {
     struct task tasks[TASKS];
     fiber_pool_t pool;
-    int sum = 0;
+    int error = 0, sum = 0;
     check(fiber_pool_create(&pool, NULL), "fiber_pool_create"); /* NULL: a thread for each processor */
-    for (int i = 0; i < TASKS; i++) {
+    for (int i = 0; i < TASKS && error == 0; i++) {
         tasks[i] = (struct task){1000 * i, 1000 * (i + 1), 0};
-        check(fiber_pool_submit(pool, count_primes, &tasks[i]), "fiber_pool_submit");
+        check(fiber_wg_add(&all, 1), "fiber_wg_add");
+        error = fiber_pool_submit(pool, count_primes, &tasks[i]);
+        if (error < 0) check(fiber_wg_done(&all), "fiber_wg_done"); /* for the task, which never runs */
     }
-    check(fiber_wg_wait(&all), "fiber_wg_wait");
+    check(fiber_wg_wait(&all), "fiber_wg_wait");       /* after an error too: the others use `tasks` */
     check(fiber_pool_close(pool), "fiber_pool_close"); /* ends the threads */
+    check(error, "fiber_pool_submit");
     for (int i = 0; i < TASKS; i++) sum += tasks[i].primes;
     printf("%d primes below %d\n", sum, 1000 * TASKS);
     return 0;

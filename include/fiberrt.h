@@ -61,8 +61,9 @@
  *   - Returning from main, or exit(), ends the process; fibers run again only if a function that exit() calls waits.
  *   - Any fiber may call fork(): see "Forks".
  *
- * "Where" names the allowed callers: "anywhere" is any thread, with or without a cord; "a fiber" is any fiber or main
- * flow (the call opens the thread's cord). The "Defaults" of a section hold unless a comment says otherwise.
+ * "Where" names the allowed callers: "anywhere" is any thread, and outside a simulation the call opens no cord; "a
+ * fiber" is any fiber or main flow, and the call opens the thread's cord. The "Defaults" of a section hold unless a
+ * comment says otherwise.
  */
 #ifndef FIBERRT_H
 #define FIBERRT_H
@@ -285,9 +286,9 @@ FIBERRT_API int fiber_attr_set_stack_size(fiber_attr_t *attr, size_t bytes)
 FIBERRT_API int fiber_attr_set_guard(fiber_attr_t *attr, int guard) FIBERRT_LINKNAME(fiber_attr_set_guard);
 
 /**
- * Sets the size of the guard in bytes, rounded up to 64 KiB, 1 MiB or 16 MiB; a guard that would be as large as its
- * stack is twice as large. Whether there is a guard stays as fiber_attr_set_guard says. A function whose frame is
- * larger than the guard may write past it into another fiber's stack, unless it was compiled with
+ * Sets the size of the guard in bytes, rounded up to 64 KiB, 1 MiB or 16 MiB. If the guard would have the size of the
+ * stack, the library doubles the guard. Whether there is a guard stays as fiber_attr_set_guard says. A function whose
+ * frame is larger than the guard may write past it into another fiber's stack, unless it was compiled with
  * -fstack-clash-protection.
  *
  * Errors: -EINVAL bytes is 0 or above FIBER_GUARD_SIZE_MAX.
@@ -335,8 +336,9 @@ FIBERRT_API int fiber_attr_set_pool(fiber_attr_t *attr, fiber_pool_t pool) FIBER
  * --------------------------------------------------------------------------------------------------------------- */
 
 /**
- * Parks the calling fiber until a wakeup (other systems' yield is fiber_reschedule). One earlier wakeup stays pending:
- * the call then lets the other fibers run once and returns 0. A call that fails leaves the pending wakeup.
+ * Parks the calling fiber until a wakeup, or a fiber_transfer to it (other systems' yield is fiber_reschedule). With a
+ * pending wakeup (fiber_wakeup) it lets the other fibers run once and returns 0. A call that fails leaves the pending
+ * wakeup.
  */
 FIBERRT_API int fiber_yield(void) FIBERRT_LINKNAME(fiber_yield);
 
@@ -357,11 +359,12 @@ FIBERRT_API int fiber_yield_timeout(int64_t timeout_ns) FIBERRT_LINKNAME(fiber_y
 FIBERRT_API int fiber_yield_value(void **value) FIBERRT_LINKNAME(fiber_yield_value);
 
 /**
- * Wakes a fiber that is parked in a yield: it goes to the end of the run queue. A new fiber gets its first run. If an
- * earlier wakeup has queued the fiber, nothing more happens; otherwise its next yield gets the wakeup. A wakeup ends no
- * other wait (a sleep, an operation, a join, a transfer), and does nothing to a fiber that has ended.
+ * Wakes a fiber that is parked in a yield: it goes to the end of the run queue. A new fiber gets its first run. If a
+ * wakeup has already put the fiber into the run queue, nothing more happens. A fiber that runs, or waits for something
+ * else, keeps one wakeup for its next yield: the pending wakeup. A wakeup ends no other wait (a sleep, an operation, a
+ * join, a transfer), and does nothing to a fiber that has ended.
  *
- * Where: anywhere (opens no cord). Switches: no.
+ * Where: anywhere. Switches: no.
  */
 FIBERRT_API int fiber_wakeup(fiber_t fiber) FIBERRT_LINKNAME(fiber_wakeup);
 
@@ -456,7 +459,7 @@ FIBERRT_API int fiber_noswitch_leave(void) FIBERRT_LINKNAME(fiber_noswitch_leave
  *
  * A cancelled fiber can still make calls inside a shielded scope (FIBER_SCOPE_SHIELD, FIBER_SCOPE_SHIELD_CANCEL), and
  * everywhere fiber_close, fiber_scope_close, fiber_mutex_lock, fiber_process_wait and fiber_exit. fiber_cond_wait still
- * locks its mutex again.
+ * locks its mutex again, and fiber_offload waits for a function that has begun.
  */
 FIBERRT_API int fiber_cancel(fiber_t fiber, void *reason) FIBERRT_LINKNAME(fiber_cancel);
 
@@ -500,8 +503,9 @@ FIBERRT_API int fiber_interrupted(void **value) FIBERRT_LINKNAME(fiber_interrupt
 /**
  * Opens a scope, which limits the time of the calling fiber's calls and owns child fibers (fiber_scope_spawn). After
  * timeout_ns nanoseconds (FIBER_FOREVER: never) the fiber's present wait ends with -ETIMEDOUT, and so does every later
- * call that switches, until the scope is closed. Scopes nest; the earliest deadline counts. The fiber that opens a
- * scope closes it; a fiber that ends cancels the children in its open scopes, and closes these.
+ * call that switches, until the scope is closed; except those that a cancel does not end either (fiber_cancel). Scopes
+ * nest; the earliest deadline counts. The fiber that opens a scope closes it; a fiber that ends cancels the children in
+ * its open scopes, and closes these.
  *
  * A deadline is noticed when a wait begins or continues, otherwise a bounded number of switches later; a wait with a
  * deadline of 0 or in the past tries once. A shield holds back fiber_cancel, interrupts, and cancels and deadlines of
@@ -516,9 +520,9 @@ FIBERRT_API int fiber_scope_open(fiber_scope_t *out, int64_t timeout_ns, unsigne
 /**
  * Closes a scope, and the scopes opened inside it, after waiting until all children have ended. Nothing ends this wait
  * early; cancels and deadlines reach the children. Returns -ECANCELED if fiber_scope_cancel cancelled this scope;
- * otherwise -ETIMEDOUT if its own deadline ended or refused a call, cancelled children, or was seen to pass; otherwise
- * 0, whatever the children returned. *failure (may be NULL) is the result of the first child that failed, or 0; the
- * -ECANCELED of a child that the scope cancelled is no failure.
+ * otherwise -ETIMEDOUT if the library noticed that the scope's own deadline passed, even if all calls succeeded;
+ * otherwise 0, whatever the children returned, and whatever happened to outer scopes. *failure (may be NULL) is the
+ * result of the first child that failed, or 0; the -ECANCELED of a child that the scope cancelled is no failure.
  *
  * Switches: yes, if there are children; a cancelled fiber may call it too. Errors: -EPERM another fiber opened it, or
  * children are left inside a no-switch section; -ESRCH it is closed; -EDEADLK the children can never end (on a main
@@ -690,9 +694,10 @@ FIBERRT_API int fiber_mutex_unlock(fiber_mutex_t *mutex) FIBERRT_LINKNAME(fiber_
 FIBERRT_API int fiber_mutex_destroy(fiber_mutex_t *mutex) FIBERRT_LINKNAME(fiber_mutex_destroy);
 
 /**
- * Unlocks a mutex, waits for fiber_cond_signal or fiber_cond_broadcast, and locks the mutex again. The caller then
- * holds the mutex whatever the result, except -EDEADLK. The result is 0 only after a signal. (A refused call unlocks
- * the mutex only when it lets the others run.)
+ * Unlocks a mutex, waits for fiber_cond_signal or fiber_cond_broadcast, and locks the mutex again. A caller that held
+ * the mutex holds it again whatever the result, also -ECANCELED, -EINTR and -ETIMEDOUT, except -EDEADLK. The result is
+ * 0 only after a signal. If the caller is already cancelled, interrupted or out of time, the call does not wait for a
+ * signal. It may still unlock the mutex, let other fibers run, and lock it again: check the protected data.
  *
  * Switches: yes. Errors: -EPERM the caller does not hold the mutex, or it is inside a no-switch section: nothing has
  * changed. -EOWNERDEAD a holder has died while the mutex was unlocked, whatever ended the wait. -EDEADLK nothing could
@@ -1113,7 +1118,7 @@ FIBERRT_API int64_t fiber_recv_fds(int fd, void *buffer, size_t count, int *fds,
  *     int64_t answer;
  *     int error = fiber_offload(find, statement, &answer);
  *
- * The function runs on an ordinary thread's stack, with signals blocked as on cords.
+ * The function runs on that thread's stack, with signals blocked as on cords.
  *   - It must leave the thread as it found it (locks, signals), and not by pthread_exit or an exception.
  *   - It may call this library and wait as any thread does. A cord that it opens ends with it, and fibers left there
  *     never run again. A function that it offloads is called at once.
@@ -1154,7 +1159,7 @@ FIBERRT_API int fiber_offload_detached(int64_t (*fn)(void *), void *arg, void (*
  * Sets how many offloaded functions run at once in the process; the default is 64. After a lower limit running
  * functions continue.
  *
- * Where: anywhere (opens no cord). Switches: no. Errors: -EINVAL threads is not in 1 … 1,024.
+ * Where: anywhere. Switches: no. Errors: -EINVAL threads is not in 1 … 1,024.
  */
 FIBERRT_API int fiber_offload_set_limit(int threads) FIBERRT_LINKNAME(fiber_offload_set_limit);
 
@@ -1411,8 +1416,7 @@ FIBERRT_API int fiber_cord_join_timeout(fiber_cord_t cord, void **result, int64_
  * Starts a detached fiber that runs fn(arg) on a cord. Posts of one thread to one cord begin in order. An accepted post
  * runs, unless the cord's thread exits or the cord is shut down before.
  *
- * Where: anywhere (opens no cord). Errors: -ENOMEM; -EAGAIN as fiber_new; -EPIPE the cord is being shut down; -ESRCH
- * the cord has ended.
+ * Errors: -ENOMEM; -EAGAIN as fiber_new; -EPIPE the cord is being shut down; -ESRCH the cord has ended.
  */
 FIBERRT_API int fiber_post(fiber_cord_t cord, void *(*fn)(void *), void *arg) FIBERRT_LINKNAME(fiber_post);
 
@@ -1510,8 +1514,8 @@ FIBERRT_API int fiber_pool_create(fiber_pool_t *out, const fiber_pool_attr_t *at
 /**
  * Submits a task to a pool: a thread of the pool runs fn(arg), and drops the result.
  *
- * Where: anywhere (opens no cord). Errors: -EPIPE the pool is being closed, and the caller is no task of the pool;
- * -ENXIO the pool has no workers, and no thread is bound to it; -ENOMEM.
+ * Errors: -EPIPE the pool is being closed, and the caller is no task of the pool; -ENXIO the pool has no workers, and
+ * no thread is bound to it; -ENOMEM.
  */
 FIBERRT_API int fiber_pool_submit(fiber_pool_t pool, void *(*fn)(void *), void *arg)
     FIBERRT_LINKNAME(fiber_pool_submit);
@@ -1519,8 +1523,8 @@ FIBERRT_API int fiber_pool_submit(fiber_pool_t pool, void *(*fn)(void *), void *
 /**
  * Submits a task with flags: 0, or FIBER_TASK_SAME_THREAD.
  *
- * Where: as fiber_pool_submit. Errors: as fiber_pool_submit; -EINVAL an unknown flag; -EPERM with
- * FIBER_TASK_SAME_THREAD: the calling thread does not work for the pool.
+ * Errors: as fiber_pool_submit; -EINVAL an unknown flag; -EPERM with FIBER_TASK_SAME_THREAD: the calling thread does
+ * not work for the pool.
  */
 FIBERRT_API int fiber_pool_submit_flags(fiber_pool_t pool, void *(*fn)(void *), void *arg, unsigned flags)
     FIBERRT_LINKNAME(fiber_pool_submit_flags);
@@ -1740,11 +1744,7 @@ FIBERRT_API int64_t fiber_now(void) FIBERRT_LINKNAME(fiber_now);
 #define FIBER_FEATURE_EV ((uint64_t)2)    /* I/O by libev */
 #define FIBER_FEATURE_SIM ((uint64_t)4)   /* simulated I/O and time */
 
-/**
- * Returns what the library that runs was built with: bits FIBER_FEATURE_*.
- *
- * Where: anywhere (opens no cord).
- */
+/** Returns what the library that runs was built with: bits FIBER_FEATURE_*. */
 FIBERRT_API uint64_t fiber_features(void) FIBERRT_LINKNAME(fiber_features);
 
 /**
@@ -1756,8 +1756,6 @@ FIBERRT_API uint64_t fiber_features(void) FIBERRT_LINKNAME(fiber_features);
  * The library chooses io_uring, and libev where the kernel refuses io_uring. The environment variable
  * FIBERRT_BACKEND=uring, =ev or =sim chooses instead (not in a program with other rights than its user's); an
  * unavailable one makes I/O return -ENOTSUP, an unknown one -EINVAL.
- *
- * Where: anywhere (opens no cord).
  */
 FIBERRT_API const char *fiber_backend_name(void) FIBERRT_LINKNAME(fiber_backend_name);
 
@@ -1766,10 +1764,12 @@ FIBERRT_API const char *fiber_backend_name(void) FIBERRT_LINKNAME(fiber_backend_
  *
  * fork() leaves the parent as it is. In the child, only the fiber that called fork() continues (docs/fork.md has the
  * rest):
- *   - Other fibers and threads' cords, and pools, are gone: their handles are stale (-ESRCH), their stacks lost.
+ *   - Other fibers, the cords of other threads, and pools are gone: their handles are stale (-ESRCH), and the fibers'
+ *     stacks lost.
  *   - The caller keeps its locks and its scopes. Mutexes held by other fibers become available, and the next lock
  *     returns -EOWNERDEAD; the scopes report lost children by -EOWNERDEAD. Read-write locks stay held.
  *   - When that fiber and the fibers started since have ended, except daemons, the process ends as by exit(0).
+ *     After a fork by a main flow, it ends when main or the thread's function returns.
  * The child may only call exec or _exit after _Fork() or clone(), and after a fork inside a function that the library
  * calls while it polls or switches (hooks, apply), or in a turn of a hosted fiber. No signal handler that may interrupt
  * a call of this library may call fork().
@@ -2107,7 +2107,7 @@ FIBERRT_API int fiber_dump(int fd) FIBERRT_LINKNAME(fiber_dump);
  *
  * docs/debugging.md shows how to use these, also in gdb.
  *
- * Defaults: Where: anywhere (opens no cord). Switches: no. Since: 0.1.
+ * Defaults: Where: anywhere. Switches: no. Since: 0.1.
  * --------------------------------------------------------------------------------------------------------------- */
 
 /**

@@ -62,6 +62,10 @@ TEST(Generator, EndsByItselfAndIsAbandoned) {
 
 TEST(Mutex, LosesNoMoney) { ExpectOutput("mutex", "the balance is 1000\n"); }
 
+TEST(Cond, PaysOutWhenTheBalanceIsHighEnough) {
+    ExpectOutput("cond", "100: paid out\n500: paid out\n1000: the calling fiber is cancelled\n");
+}
+
 TEST(Bank, LosesNoMoneyWhenRunAlone) { ExpectOutput("bank", "the balance is 350\n"); }
 
 TEST(Cords, AnswerQuestionsOnTwoThreads) { ExpectOutput("cords", "the sum is 20\n"); }
