@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
-/* A thread without fibers sends to a fiber. */
+/* A thread without a cord sends to a fiber. */
 #include <fiberrt.h>
 #include <pthread.h>
 
