@@ -49,6 +49,7 @@ void release(Mutex& mutex, Completions& done) {
         mutex.woken = 0;
         give_to(mutex, identity);
     } else if (starved && mutex.claim(next)) {
+        mutex.woken_owner_died = false; // may be left from a woken waiter that never ran
         give_to(mutex, next->number);
         done.add(next, 0);
     } else {

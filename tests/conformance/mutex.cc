@@ -470,6 +470,35 @@ TEST(MutexDeath, TRAP_ALockGivenToAFiberThatNeverRunsAgainPassesOn) {
     }
 }
 
+// A holder dies while a woken waiter competes, and the woken waiter's thread ends before it runs. A caller that waits
+// only afterwards, and is given the lock, learns of no death.
+TEST(MutexDeath, TRAP_ADeathBeforeTheWaitIsNotReportedWithAGivenLock) {
+    fiber_mutex_t mutex{};
+    auto dies = [&] {
+        EXPECT_EQ(fiber_mutex_lock(&mutex), 0);
+        EXPECT_EQ(fiber_yield(), 0);
+    };
+    const fiber_t holder = start(dies);
+    Doomed doomed([&] { return fiber_mutex_lock(&mutex); });
+    EXPECT_EQ(fiber_wakeup(holder), 0);
+    join(holder); // its death wakes the doomed fiber, which does not run
+    run([&] { EXPECT_EQ(fiber_mutex_lock(&mutex), -EOWNERDEAD); });
+    EXPECT_EQ(fiber_mutex_lock(&mutex), -EOWNERDEAD);
+    doomed.end();
+    auto locks = [&] {
+        const int result = fiber_mutex_lock(&mutex);
+        EXPECT_EQ(fiber_mutex_unlock(&mutex), 0);
+        return pointer(result);
+    };
+    const fiber_t later = start(locks);
+    EXPECT_TRUE(waits(later));
+    burn(FIBER_MSEC(2)); // now unlock gives the lock to the waiter
+    EXPECT_EQ(fiber_mutex_unlock(&mutex), 0);
+    EXPECT_EQ(fiber_mutex_trylock(&mutex), -EBUSY);
+    EXPECT_EQ(join(later), pointer(0));
+    EXPECT_EQ(fiber_mutex_destroy(&mutex), 0);
+}
+
 // --- Threads ---------------------------------------------------------------------------------------------------------
 
 TEST(MutexThreads, CordsAndPlainThreadsExcludeEachOther) {
