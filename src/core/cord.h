@@ -76,7 +76,9 @@ struct CordWorld {
     // The scheduler: what every switch needs, in the first cache line. core/scheduler.cc owns it.
     struct Sched {
         Fiber* current; // the fiber that runs; null after a fiber's end until the next fiber runs
-        int64_t budget; // switches left until the next poll; at or below zero every switch takes the slow way
+        // Switches left until the next poll. At or below zero every switch takes the slow way. While every switch is
+        // slow, it counts down from zero: see Poll::hooked_budget.
+        int64_t budget;
         RunQueue queue;
     };
     Sched sched;
@@ -124,7 +126,7 @@ struct CordWorld {
     // Waits of the cord's fibers that other cords may end. core/shared_wait.cc owns it.
     struct SharedWaits {
         uint32_t count;
-        ShortList<SharedWait> woken; // waits that have ended, but whose fibers have not continued yet
+        ShortList<SharedWait> ended; // waits that have ended, but whose fibers have not continued yet
     };
     SharedWaits shared;
 
@@ -173,8 +175,9 @@ struct CordWorld {
     // When to poll. core/scheduler.cc owns it.
     struct Poll {
         int64_t full_budget;   // what sched.budget was last set to
-        int64_t hooked_budget; // the real budget while hooks keep sched.budget at zero
-        // While sched.budget is above this, no poll is due, and a switch at most calls the user's hooks.
+        int64_t hooked_budget; // the budget last set, also while every switch is slow: see budget_left()
+        // While sched.budget is above this, no poll is due, and a switch at most calls the user's hooks. INT64_MAX
+        // unless only the user's hooks make switches slow.
         int64_t hooks_only_above;
         int64_t interval; // switches between polls, adapted so that polls are about poll_period_ns apart
         int64_t last_ns;  // when the last poll was
@@ -209,8 +212,8 @@ struct CordWorld {
 
     // For statistics and the watchdog. core/scheduler.cc owns it, core/inbox.cc blocking_polls.
     struct Counters {
-        uint64_t gave_way; // times a fiber gave its thread away, up to the last time poll.full_budget was set
-        uint64_t instant_resumes;
+        uint64_t gave_way;        // times a fiber gave its thread away, up to the last time poll.full_budget was set
+        uint64_t instant_resumes; // switches that were counted but not made: the fiber continued, or a call was charged
         uint64_t polls;
         uint64_t blocking_polls;
     };

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// The scheduler's slower half: first runs, polling, deadlines, and the early end of waits.
+// The scheduler's slower half: first runs, polling, sleeping, timers, fibers that wait for a stack, and wake_up.
 // fuzz: switch 85 %
 #include "core/scheduler.h"
 
@@ -17,7 +17,7 @@ namespace fiberrt {
 
 namespace {
 
-// How many switches there may be, at worst, between two polls: they may become slow after they were quick.
+// The most switches between two polls. Fibers whose turns were short may begin to take long ones.
 constexpr int64_t poll_interval_most = 256;
 
 int64_t min(int64_t a, int64_t b) { return a < b ? a : b; }
@@ -48,7 +48,8 @@ bool poll_due(Cord& cord) {
 
 bool fire_timers(Cord& cord, int64_t now);
 
-// Looks for messages, I/O and timers without waiting. now: the time. True: deadlines had come.
+// Looks for messages, I/O (the backend may answer without the kernel) and timers, without waiting. now: the time. True:
+// deadlines had come.
 bool poll_at(Cord& cord, int64_t now) {
     KeepErrno keep;
     cord.counters.polls++;
@@ -163,9 +164,10 @@ void poll_and_wait(Cord& cord, int64_t at_most) {
         }
     }
     int64_t deadline = min(idle_until(cord), at_most);
-    bool slept = sleep(cord, deadline);
+    // False: a message made a fiber runnable at once, and sleep() did not look at the rest.
+    bool polled = sleep(cord, deadline);
     if (cord.work) cord.work->ops->busy(cord);
-    if (!slept) return; // without a new budget: the next regular poll comes as if there had been no wait
+    if (!polled) return; // without a new budget: the next regular poll comes as if there had been no wait
     int64_t now = clock_now();
     if (fire_timers(cord, now)) cord.coalescing.note_wake(now);
     cord.stacks.trim(now);

@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 // The scheduler. It switches directly: a thread passes from fiber to fiber without a scheduler's loop in between. A
 // fiber that gives way takes the next one off the run queue and switches to it; if there is none, it polls, on its own
-// stack, until there is one. Every call that waits, yields or ends a fiber comes here.
+// stack, until there is one. It also polls when the budget of switches is used up: about every 50 us, at the latest
+// after 256 switches. Woken fibers queue at the end; core/spawn.h and src/stackless also put fibers in front.
+// Every call that waits, yields or ends a fiber comes here.
 // fuzz: switch 65 %
 #pragma once
 
@@ -16,7 +18,9 @@
 
 namespace fiberrt {
 
+// give_way(), when the budget is used up, no other fiber is queued, or hooks must be called.
 int give_way_slowly(Cord& cord, Fiber* me);
+// give_way(), when the next fiber has never run.
 int give_way_to_new(Cord& cord, Fiber* me);
 
 // Switches to the head of the queue. `me` is parked or queued already.
@@ -163,12 +167,13 @@ inline bool shared_wait_is_over(SharedWait& wait) {
 
 // Returns the result of the wait, when its fiber continues.
 inline int64_t shared_wait_ended(SharedWait& wait) {
-    if (wait.linked()) wait.home->shared.woken.remove(&wait);
+    if (wait.linked()) wait.home->shared.ended.remove(&wait);
     return wait.result;
 }
 
-// Waits until the wait is completed or stopped. A thread without a cord is not stopped: it returns at the deadline, if
-// withdraw() has taken the wait out of all lists. (Always inlined: it takes most of the time of a wait between fibers.)
+// Waits until the wait is completed or stopped. A thread without a cord is not stopped: if withdraw() takes the wait
+// out of all lists, it returns at the deadline; with no deadline and no other thread, it returns -EDEADLK at once.
+// (Always inlined: it takes most of the time of a wait between fibers.)
 [[gnu::always_inline]] inline int64_t shared_wait_park(SharedWait& wait, int64_t deadline,
                                                        bool (*withdraw)(SharedWait& wait)) {
     Cord* home = wait.home;
@@ -178,16 +183,16 @@ inline int64_t shared_wait_ended(SharedWait& wait) {
     return shared_wait_ended(wait);
 }
 
-// Makes the fiber of a completed wait runnable, on its own cord. If the wait was given a lock or an item, keeps it in a
-// list until the fiber runs, so that the lock is not lost if the fiber never does.
+// Makes the fiber of a completed wait runnable, on its own cord. If the wait has on_orphaned, keeps it in
+// cord.shared.ended until the fiber runs: if the fiber never runs, the lock that the wait may have got is not lost.
 inline void shared_wait_end(Cord& home, SharedWait* wait) {
     home.shared.count--;
-    if (wait->on_orphaned) home.shared.woken.push_back(wait);
+    if (wait->on_orphaned) home.shared.ended.push_back(wait);
     wake(home, wait, wait->result);
 }
 
 // Completes a wait, from any thread, without any lock. The caller has stored the result, and is the only one that may
-// complete the wait. (A wait of a thread without a cord has no fiber, and neither has a wait with its own receive().)
+// complete the wait. (wait->fiber is null if the fiber has not parked yet, or the wait has its own receive().)
 inline void shared_wait_complete(SharedWait* wait) {
     Cord* cord = this_cord;
     if (wait->home == cord && wait->fiber) [[likely]]
@@ -210,7 +215,8 @@ inline int reschedule(Cord& cord, Fiber* me) {
     return give_way_to(cord, me, next);
 }
 
-// Looks for messages, I/O and timers without waiting. Returns whether any deadline had come.
+// Looks for messages, I/O and timers without waiting; the backend may answer without the kernel. Returns whether any
+// deadline had come.
 bool poll_now(Cord& cord);
 
 // Sleeps until a fiber may be runnable, at most until the deadline; none is runnable now, and the calling fiber stays

@@ -85,7 +85,7 @@ void shared_wait_stopped(SharedWait& wait, int reason) {
 }
 
 void shared_waits_orphaned(Cord& cord) {
-    while (SharedWait* wait = cord.shared.woken.pop_front()) wait->on_orphaned(wait);
+    while (SharedWait* wait = cord.shared.ended.pop_front()) wait->on_orphaned(wait);
 }
 
 void shared_wait_drop(Cord& cord) { cord.shared.count--; }

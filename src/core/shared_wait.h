@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// A wait that another cord may end. It is in a list with a lock, and the side that takes it out of the list ends it:
-// another cord, to complete it; or the waiter's cord, to end it early. Never both.
+// A wait that another cord may end. One side ends it, never both: another cord completes it, or the waiter's cord ends
+// it early. For an `EndWait` that is the side that takes it out of its list. For a `SyncWait` (sync/waiting.h) it is
+// the side that claims it; a wait that was ended early leaves its lists afterwards.
 //
 // A completing thread of another cord sends the wait itself to the waiter's cord, as a message. The waiter returns only
 // once that message has arrived. So no thread touches a wait on a stack after its fiber has continued.
@@ -23,8 +24,9 @@ namespace fiberrt {
 
 struct SharedWait : Link, Wait, Message {
     Cord* home = nullptr; // the waiter's cord; null: a thread without a cord waits
-    // Passes on the lock, permit or item that the wait was given. Not null: the completed wait is in its cord's list of
-    // woken waits until its fiber continues. Null: the wait is given nothing.
+    // Called if the fiber of the completed wait never runs again: passes on the lock, permit or item, if the wait was
+    // given one, or frees memory of the call. Until the fiber continues, the completed wait is in the list `ended` of
+    // its cord. Null: the wait leaves nothing to pass on or free, and is not in that list.
     void (*on_orphaned)(SharedWait* wait) = nullptr;
     // 1 once the result is stored, if no message brings it: a thread without a cord sleeps on this word, and a fiber
     // whose own thread completes the wait before it parks reads it.

@@ -133,7 +133,7 @@ void keep_only(Cord& cord, Fiber* me) {
     cord.free.fibers = {};
     cord.free.scopes = {};
     cord.free.children = {};
-    cord.shared.woken = {};
+    cord.shared.ended = {};
     cord.shutdown.quiet_waits = {};
     cord.shared.count = 0;
     cord.children.due = nullptr;

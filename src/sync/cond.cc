@@ -43,9 +43,9 @@ int cond_wait(Cond& cond, Mutex& mutex, Caller caller, int64_t timeout_ns) {
     mutex_unlock(mutex, caller);
     int result = int(one.wait.park(deadline));
     bool may_pass_on = !result && caller.cord; // passes the signal on if the thread ends before it has locked the mutex
-    if (may_pass_on) caller.cord->shared.woken.push_back(&one.wait);
+    if (may_pass_on) caller.cord->shared.ended.push_back(&one.wait);
     int locked = mutex_lock(mutex, caller, FIBER_FOREVER, false);
-    if (may_pass_on) caller.cord->shared.woken.remove(&one.wait);
+    if (may_pass_on) caller.cord->shared.ended.remove(&one.wait);
     return locked ? locked : result; // locked: -EOWNERDEAD, or -EDEADLK if the wait could never end
 }
 

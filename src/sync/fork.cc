@@ -37,7 +37,7 @@ void empty_lists(const Cord& cord) { // coverage: forked
 
 // Passes on the permits, items and signals that fibers of the cord were given.
 void pass_on(Cord& cord) { // coverage: forked
-    while (SharedWait* shared = cord.shared.woken.pop_front()) {
+    while (SharedWait* shared = cord.shared.ended.pop_front()) {
         if (shared->on_orphaned != SyncWait::pass_on) continue; // an offloaded function: it belongs to the parent
         auto& wait = *static_cast<SyncWait*>(shared);
         for (uint32_t i = 0; i < wait.count; i++) {

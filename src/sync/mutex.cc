@@ -16,14 +16,15 @@ namespace {
 
 constexpr int64_t overtaken_most_ns = 1'000'000;
 
-// Clears the flag contended if there is no waiter. Under the lock, like all functions up to `recover`.
+// Clears the flag contended if there is no waiter. Under the list's lock.
 void contended_update(Mutex& mutex) {
     if (mutex.empty() && !mutex.has_woken_waiter()) mutex.word.fetch_and(~Mutex::contended, std::memory_order_relaxed);
 }
 
 void mutex_waiter_removed(Waiters& list, Completions&) { contended_update(static_cast<Mutex&>(list)); }
 
-// Wakes the first waiter, unless one is woken already. The mutex is free, and its word has the flag contended.
+// Wakes the first waiter, unless one is woken already. The mutex is free, and its word has the flag contended. Under
+// the list's lock.
 void wake_next(Mutex& mutex, Completions& done) {
     if (mutex.has_woken_waiter()) return;
     if (Waiter* next = mutex.claim_first()) {
@@ -34,12 +35,14 @@ void wake_next(Mutex& mutex, Completions& done) {
     } // else the flag contended may be set without a waiter: the next unlock clears it before it unlocks
 }
 
+// Makes a waiter that is not in the list the holder. Under the list's lock.
 void give_to(Mutex& mutex, uintptr_t identity) {
     // Release: see Mutex::change.
     mutex.word.store(identity | (mutex.empty() ? 0 : Mutex::contended), std::memory_order_release);
 }
 
-// Unlocks the mutex for the holder: wakes a waiter, or gives it the lock if it has waited too long.
+// Unlocks the mutex for the holder: wakes a waiter, or gives it the lock if it has waited too long. Under the list's
+// lock.
 void release(Mutex& mutex, Completions& done) {
     Waiter* next = mutex.has_woken_waiter() ? nullptr : mutex.first();
     int64_t since = mutex.has_woken_waiter() ? mutex.woken_since : next ? next->since : INT64_MAX;
@@ -72,7 +75,7 @@ void return_lock(SyncWait& wait) {
     }
 }
 
-// mutex_orphan(), under the lock.
+// mutex_orphan(), under the list's lock.
 void orphan_locked(Mutex& mutex, Completions& done) {
     for (Waiter* waiter = mutex.first(); waiter; waiter = mutex.following(waiter)) waiter->owner_died = true;
     if (mutex.has_woken_waiter()) mutex.woken_owner_died = true;
@@ -83,7 +86,7 @@ void orphan_locked(Mutex& mutex, Completions& done) {
 }
 
 // Orphans the mutex if its holder was in another thread of the process that this one was forked from. The mutexes of
-// the forking thread's own fibers were handled in the fork.
+// the forking thread's own fibers were handled in the fork. Under the list's lock.
 void orphan_if_lost(Mutex& mutex, Completions& done) {
     uintptr_t word = mutex.word.load(std::memory_order_relaxed);
     if (!Mutex::holder(word) || is_of_this_process(word)) return;
@@ -108,7 +111,7 @@ enum class LockResult { busy, locked, owner_died };
 // How the lock was taken. word: the mutex's word before that.
 LockResult result_of(uintptr_t word) { return word & Mutex::holder_died ? LockResult::owner_died : LockResult::locked; }
 
-// Takes the lock if it is free, else sets the flag contended.
+// Takes the lock if it is free, else sets the flag contended. Under the list's lock.
 LockResult lock_or_contend(Mutex& mutex, uintptr_t identity) {
     uintptr_t word = mutex.word.load(std::memory_order_relaxed);
     for (;;) {
@@ -121,7 +124,8 @@ LockResult lock_or_contend(Mutex& mutex, uintptr_t identity) {
     }
 }
 
-// The try of a waiter that was woken. Sets *owner_died if a holder has died since.
+// The try of a waiter that was woken, or given the lock. Sets *owner_died if a holder has died since it was woken.
+// Under the list's lock.
 LockResult try_after_wake(Mutex& mutex, uintptr_t identity, bool* owner_died) {
     bool given = Mutex::holder(mutex.word.load(std::memory_order_acquire)) == identity;
     if (mutex.woken_owner_died) *owner_died = true;
@@ -152,7 +156,8 @@ LockResult try_lock(Mutex& mutex, Caller caller) {
     return LockResult::busy;
 }
 
-// Tries once more after the timeout: a waiter that was woken while its cord was busy may still get a free lock.
+// Tries once more after the timeout: the lock may have become free while the cord was too busy to notice. Tries as a
+// newcomer does, without a place in the list.
 int last_try(Mutex& mutex, Caller caller, bool owner_died) {
     LockResult result = try_lock(mutex, caller);
     if (result == LockResult::busy) return -ETIMEDOUT;

@@ -150,9 +150,9 @@ void select_end_helpers(SelectWait& wait) {
     for (uint32_t i = 0; i < wait.count; i++) {
         Fiber* helper = wait.watches[i].helper;
         if (!helper || wait.selected == &wait.waiters[i]) continue;
-        wait.home->shared.woken.push_back(&wait);
+        wait.home->shared.ended.push_back(&wait);
         end_helper(*wait.home, helper);
-        wait.home->shared.woken.remove(&wait);
+        wait.home->shared.ended.remove(&wait);
     }
 }
 

@@ -23,7 +23,7 @@ void SyncWait::stop_early(Wait* base, int reason) {
     auto& wait = *static_cast<SyncWait*>(base);
     if (!wait.stoppable && reason != -EDEADLK && !wait.home->shutdown.leaving) return;
     if (!withdraw(wait)) return;
-    if (wait.free_memory) wait.home->shared.woken.push_back(&wait); // the thread may end before the fiber continues
+    if (wait.free_memory) wait.home->shared.ended.push_back(&wait); // the thread may end before the fiber continues
     shared_wait_stopped(wait, reason);
 }
 
@@ -49,9 +49,9 @@ void SyncWait::give_turn(Waiter& grant, Waiters& list) {
     grant.list = &list;
     selected = &grant;
     on_orphaned = pass_on;
-    cord.shared.woken.push_back(this);
+    cord.shared.ended.push_back(this);
     poll_and_give_way(cord);
-    cord.shared.woken.remove(this);
+    cord.shared.ended.remove(this);
 }
 
 // Waits for the lock. The first caller in the child of a fork finds the waiters of the parent, or a list that another

@@ -36,8 +36,8 @@ struct WaiterKind {
     // Called under the list's lock when a waiter has left the list without being completed: completes the waiters that
     // can continue now. Null: none can.
     void (*on_removed)(Waiters& list, Completions& done);
-    // Gives back the grant: the permit, item or lock that wait.selected was given, because its fiber does not run any more. Null:
-    // the primitive gives its waiters nothing.
+    // Gives back the grant: the permit, item or lock that wait.selected was given, because its fiber does not run any
+    // more. Null: the primitive gives its waiters nothing.
     void (*return_grant)(SyncWait& wait);
 };
 
