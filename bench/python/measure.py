@@ -33,7 +33,7 @@ class OfFiberrt:
         return function(*arguments)
 
     def yields(self, count):
-        give_way = self.fiberrt.yield_
+        give_way = self.fiberrt.reschedule
 
         def turns():
             for _ in range(count // 2):
@@ -51,7 +51,7 @@ class OfFiberrt:
     def hold(self, count):
         event = self.fiberrt.Event()
         fibers = [self.fiberrt.spawn(event.wait) for _ in range(count)]
-        self.fiberrt.yield_()  # each runs until it waits
+        self.fiberrt.reschedule()  # each runs until it waits
         yield
         event.set()
         for fiber in fibers:
