@@ -218,7 +218,7 @@ func (w *chanWait) wait(e exchanger) error {
 		return w.waitForEnd()
 	}
 	for first := true; ; first = false {
-		if !first && f.attention.Load() {
+		if !first && f.pending.Load() {
 			if err := f.ask(w.side.String(), raw.OpReschedule); err != nil {
 				return err
 			}

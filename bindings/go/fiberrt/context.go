@@ -49,7 +49,7 @@ func (f *Fiber) WithContext(ctx context.Context, fn func() error) error {
 	before := f.enter(inner)
 	stop := context.AfterFunc(ctx, func() {
 		cancel(context.Cause(ctx))
-		f.attention.Store(true)
+		f.pending.Store(true)
 		raw.ScopeCancel(scope)
 	})
 	defer func() {

@@ -29,7 +29,7 @@ type Fiber struct {
 	g         uintptr                 // its goroutine
 	calls     uint32                  // calls that may not have waited
 	callbacks int32                   // callbacks from C that it is in
-	attention atomic.Bool             // it may be cancelled: its next call must go through the cord
+	pending   atomic.Bool             // it may be cancelled: its next call must go through the cord
 
 	op     *raw.Op // the operation that it waits for
 	result int64   // the result of the operation
@@ -70,7 +70,7 @@ func (f *Fiber) Reschedule() error {
 	f.check("Reschedule")
 	f.calls++
 	// Fibers spawned or woken before are in the cord's queue, and must run first.
-	if f.attention.Load() || f.calls%callsAlone == 0 || f.hub.asked {
+	if f.pending.Load() || f.calls%callsAlone == 0 || f.hub.asked {
 		return f.ask("Reschedule", raw.OpReschedule)
 	}
 	f.hub.ready.push(f)
@@ -80,7 +80,7 @@ func (f *Fiber) Reschedule() error {
 
 // Gives the others a turn now and then, for calls that may not have to wait. Returns the error of a cancel.
 func (f *Fiber) pace(call string) error {
-	if f.calls++; f.calls%callsAlone != 0 && !f.attention.Load() {
+	if f.calls++; f.calls%callsAlone != 0 && !f.pending.Load() {
 		return nil
 	}
 	return f.ask(call, raw.OpReschedule)
@@ -149,7 +149,7 @@ func (f *Fiber) cancel(cause error) {
 	}
 	f.cancelled, f.cause = true, cause
 	stop := f.stopCtx
-	f.attention.Store(true)
+	f.pending.Store(true)
 	f.mu.Unlock()
 	if stop != nil {
 		stop(cause)
