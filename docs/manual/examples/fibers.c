@@ -29,16 +29,21 @@ static void try_spawn(void) {
 static void *load(void *path) { return path; }
 
 static int try_join(const char *path, char **loaded) {
-    /* EXAMPLE fiber_join: The caller waits at most five seconds for the result. A fiber that is late is cancelled, and
-     * joined all the same. */
+    /* EXAMPLE fiber_join: The caller waits at most five seconds for the result. If the fiber is late, or the caller is
+     * cancelled, it cancels the fiber and joins it all the same. The shield keeps its own cancel from ending that. */
     fiber_t loader;
-    void *result;
+    fiber_scope_t shield;
+    void *result = NULL;
     int error = fiber_spawn(&loader, load, (void *)path);
     if (error < 0) return error;
     error = fiber_join_timeout(loader, &result, FIBER_SEC(5));
-    if (error == -ETIMEDOUT) {
+    if (error < 0) {
         fiber_cancel(loader, NULL);
-        error = fiber_join(loader, &result);
+        if (fiber_scope_open(&shield, FIBER_FOREVER, FIBER_SCOPE_SHIELD) == 0) {
+            int joined = fiber_join(loader, &result);
+            if (joined == 0 && result != FIBER_CANCELLED) error = 0; /* FIBER_CANCELLED: it never ran */
+            fiber_scope_close(shield, NULL);
+        }
     }
     /* END */
     *loaded = result;

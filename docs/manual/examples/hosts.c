@@ -71,6 +71,7 @@ static void try_step(void) {
  * one of them has a turn. */
 static int sleep_together(const fiber_t fibers[2]) {
     fiber_op_t *ops;
+    fiber_scope_t shield;
     int error = fiber_ops_create(&ops, 2);
     if (error < 0) return error;
     fiber_op_t *starting[2] = {&ops[0], &ops[1]};
@@ -80,12 +81,14 @@ static int sleep_together(const fiber_t fibers[2]) {
         ops[i].code = FIBER_OP_SLEEP;
         ops[i].number = FIBER_MSEC(1);
     }
-    int count = fiber_exchange(starting, 2, done, 2, FIBER_FOREVER);
+    error = fiber_scope_open(&shield, FIBER_FOREVER, FIBER_SCOPE_SHIELD); /* so that no cancel ends a wait early */
+    int started = error < 0 ? error : fiber_exchange(starting, 2, done, 2, FIBER_FOREVER), count = started;
     while (count >= 0 && count < 2) {
         int more = fiber_exchange(NULL, 0, done + count, 2 - count, FIBER_FOREVER);
         count = more < 0 ? more : count + more;
     }
-    fiber_ops_destroy(ops); /* both are done */
+    if (error == 0) fiber_scope_close(shield, NULL);
+    if (started < 0 || count == 2) fiber_ops_destroy(ops); /* otherwise an operation is still under way */
     return count;
 }
 /* END */

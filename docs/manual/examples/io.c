@@ -218,9 +218,11 @@ static int try_process(void) {
  * lives on for a second more, by SIGKILL; it is reaped in any case. */
 static int run(char *const words[], int64_t limit_ns) {
     pid_t child;
-    int status, verdict, error = fiber_process_spawn(&child, NULL, NULL, words[0], words);
-    if (error < 0) return error;
-    FIBER_WITH_TIMEOUT(limit_ns, &verdict) { error = fiber_process_wait(child, &status, FIBER_SEC(1)); }
+    int status, verdict, error = 0;
+    FIBER_WITH_TIMEOUT(limit_ns, &verdict) { /* if the scope cannot be opened, there is no child either */
+        error = fiber_process_spawn(&child, NULL, NULL, words[0], words);
+        if (error == 0) error = fiber_process_wait(child, &status, FIBER_SEC(1));
+    }
     if (verdict < 0 || error < 0) return verdict < 0 ? verdict : error;
     return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
 }
@@ -228,12 +230,15 @@ static int run(char *const words[], int64_t limit_ns) {
 
 /* EXAMPLE fiber_dial: Connects to a server and sends a request, all within ten seconds. Returns the descriptor. */
 static int64_t send_request(const char *address, const char *request) {
-    int64_t fd = -ETIMEDOUT, sent = 0;
+    int64_t fd = -ENOMEM, sent = 0; /* -ENOMEM: the block could not begin */
     FIBER_WITH_TIMEOUT(FIBER_SEC(10), NULL) {
         fd = fiber_dial(address, SOCK_CLOEXEC); /* "name:port", "[host]:port", "unix:path" */
-        if (fd >= 0) sent = fiber_send((int)fd, request, strlen(request), 0);
+        for (size_t left = strlen(request); fd >= 0 && left > 0; left -= (size_t)sent, request += sent) {
+            sent = fiber_send((int)fd, request, left, 0); /* may take fewer bytes than it is given */
+            if (sent < 0) break;
+        }
     }
-    if (sent >= 0) return fd;
+    if (fd < 0 || sent >= 0) return fd;
     fiber_close((int)fd);
     return sent;
 }

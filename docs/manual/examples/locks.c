@@ -37,18 +37,22 @@ static fiber_mutex_t room_lock = FIBER_MUTEX_INITIALIZER;
 static fiber_cond_t changed = FIBER_COND_INITIALIZER;
 static int guests;
 
+/* After -EOWNERDEAD the caller holds the mutex too. The count of guests is right at all times. */
+static int held(int result) { return result == -EOWNERDEAD ? 0 : result; }
+
 static int wait_until_empty(void) {
-    int error = fiber_mutex_lock(&room_lock);
-    while (error == 0 && guests > 0) error = fiber_cond_wait(&changed, &room_lock);
-    fiber_mutex_unlock(&room_lock);
+    int error = held(fiber_mutex_lock(&room_lock));
+    if (error < 0) return error;
+    while (error == 0 && guests > 0) error = held(fiber_cond_wait(&changed, &room_lock));
+    fiber_mutex_unlock(&room_lock); /* after an error of fiber_cond_wait, too */
     return error;
 }
 
 static int leave(void) {
-    int error = fiber_mutex_lock(&room_lock);
-    if (error == 0 && --guests == 0) fiber_cond_broadcast(&changed);
-    fiber_mutex_unlock(&room_lock);
-    return error;
+    int error = held(fiber_mutex_lock(&room_lock));
+    if (error < 0) return error;
+    if (--guests == 0) fiber_cond_broadcast(&changed);
+    return fiber_mutex_unlock(&room_lock);
 }
 /* END */
 
@@ -172,21 +176,26 @@ static void try_barrier(void) {
  * full, and its close ends the consumer. */
 static fiber_chan_t numbers;
 
-static void *produce(void *most) {
-    for (int i = 1; i <= *(int *)most; i++) {
+static int64_t produce(void *most) {
+    for (int i = 1; i <= (intptr_t)most; i++) {
         if (fiber_chan_send(numbers, &i) < 0) break;
     }
-    fiber_chan_close(numbers);
-    return NULL;
+    return fiber_chan_close(numbers);
 }
 
 static int add_up(int most) {
+    fiber_scope_t scope;
     int number, sum = 0, error = fiber_chan_create(&numbers, sizeof number, 8);
-    if (error == 0) error = fiber_spawn(NULL, produce, &most);
     if (error < 0) return error;
-    while (fiber_chan_recv(numbers, &number) == 0) sum += number; /* -EPIPE: closed and empty */
+    error = fiber_scope_open(&scope, FIBER_FOREVER, 0);
+    if (error == 0) {
+        error = fiber_scope_spawn(scope, NULL, produce, (void *)(intptr_t)most);
+        while (error == 0 && (error = fiber_chan_recv(numbers, &number)) == 0) sum += number;
+        if (error != -EPIPE) fiber_scope_cancel(scope, NULL);
+        fiber_scope_close(scope, NULL); /* waits until the producer has ended */
+    }
     fiber_chan_destroy(numbers);
-    return sum;
+    return error == -EPIPE ? sum : error; /* -EPIPE: the channel is closed and empty */
 }
 /* END */
 

@@ -32,14 +32,22 @@ static void *receive(void *arg) { /* runs on the cord that asked */
 static void *answer(void *arg) { /* runs on another cord */
     struct request *request = arg;
     request->answer = 2 * request->question;
-    fiber_post(request->from, receive, request);
+    if (fiber_post(request->from, receive, request) < 0) {
+        fiber_event_set(&request->answered); /* no memory for a fiber there: any thread may set an event */
+    }
     return NULL;
 }
 
+/* The other cord must run until it has answered. The shield keeps the request until then, if the caller is cancelled. */
 static int ask(struct request *request, fiber_cord_t other) {
+    fiber_scope_t shield;
     int error = fiber_cord_self(&request->from);
-    if (error == 0) error = fiber_post(other, answer, request);
-    return error < 0 ? error : fiber_event_wait(&request->answered);
+    if (error == 0) error = fiber_scope_open(&shield, FIBER_FOREVER, FIBER_SCOPE_SHIELD);
+    if (error < 0) return error;
+    error = fiber_post(other, answer, request);
+    if (error == 0) error = fiber_event_wait(&request->answered);
+    fiber_scope_close(shield, NULL);
+    return error;
 }
 /* END */
 
@@ -61,11 +69,21 @@ static int start_cord(fiber_cord_t *cord) {
     return error;
 }
 
+static void *ask_cancelled(void *cord) {
+    struct request request = {.question = 4};
+    fiber_t self;
+    assert(fiber_self(&self) == 0 && fiber_cancel(self, NULL) == 0);
+    assert(ask(&request, *(fiber_cord_t *)cord) == 0 && request.answer == 8);
+    return NULL;
+}
+
 static void try_asking(void) {
     struct request request = {.question = 21};
     fiber_cord_t cord;
+    fiber_t asker;
     void *result;
     assert(start_cord(&cord) == 0 && ask(&request, cord) == 0 && request.answer == 42);
+    assert(fiber_spawn(&asker, ask_cancelled, &cord) == 0 && fiber_join(asker, NULL) == 0);
     assert(fiber_event_set(&stop) == 0 && fiber_cord_join(cord, &result) == 0 && result == NULL);
 }
 
@@ -108,6 +126,7 @@ static void *split(void *arg) {
 static int count_leaves(intptr_t size) {
     fiber_wg_add(&group, 1);
     int error = fiber_pool_submit(pool, split, (void *)size);
+    if (error < 0) fiber_wg_done(&group); /* for the task that never was */
     return error < 0 ? error : fiber_wg_wait(&group);
 }
 /* END */
@@ -152,8 +171,10 @@ static int start_logging(void) { return fiber_key_create(&id_key, free); }
 static int set_id(const char *text) {
     char *id = strdup(text);
     if (id == NULL) return -ENOMEM;
-    free(fiber_key_get(id_key)); /* the old value */
-    return fiber_key_set(id_key, id);
+    char *before = fiber_key_get(id_key);
+    int error = fiber_key_set(id_key, id);
+    free(error < 0 ? id : before);
+    return error;
 }
 
 static void log_line(const char *text) {
