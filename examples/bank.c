@@ -36,10 +36,11 @@ static void pay_in(long cents) {
 static void *serve(void *number) {
     int teller = (int)(intptr_t)number, desk[2];
     long order;
-    if (socketpair(AF_UNIX, SOCK_STREAM, 0, desk) < 0) perror("bank: desk"), exit(2);
+    if (socketpair(AF_UNIX, SOCK_SEQPACKET, 0, desk) < 0) perror("bank: desk"), exit(2);
     check(fiber_send(desk[1], &orders[teller], sizeof order, 0), "customer");
     if (*greetings[teller]) check(fiber_send(desk[0], greetings[teller], strlen(greetings[teller]), 0), "greeting");
-    check(fiber_recv(desk[0], &order, sizeof order, 0), "order");
+    int64_t length = check(fiber_recv(desk[0], &order, sizeof order, 0), "order");
+    if (length != sizeof order) fprintf(stderr, "bank: a part of an order\n"), exit(2);
     pay_in(order);
     return NULL;
 }

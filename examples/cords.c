@@ -40,6 +40,7 @@ int main(void) {
     }
     check(fiber_event_set(&stop), "fiber_event_set"); /* for both, as it is a manual event */
     for (int i = 0; i < 2; i++) check(fiber_cord_join(cords[i], NULL), "fiber_cord_join");
+    check(fiber_chan_destroy(answers), "fiber_chan_destroy");
     printf("the sum is %d\n", sum);
     return 0;
 }

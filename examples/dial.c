@@ -32,7 +32,7 @@ static int64_t print_answer(int fd) {
 
 /* The server may send before it has received all: an answer larger than its buffers needs a second fiber here. */
 static int64_t ask(const char *address, const char *text) {
-    int fd = fiber_dial(address, 0);
+    int fd = fiber_dial(address, SOCK_CLOEXEC);
     if (fd < 0) return fd;
     int64_t result = send_text(fd, text);
     if (result == 0) result = print_answer(fd);

@@ -8,6 +8,7 @@
  */
 #include <fiberrt.h>
 #include <stdio.h>
+#include <sys/socket.h>
 
 #define MOST 16
 
@@ -23,7 +24,7 @@ static int64_t try_one(void *arg) {
     const struct attempt *attempt = arg;
     int64_t error = fiber_sleep(attempt->delay);
     if (error < 0) return error;
-    int fd = fiber_dial(attempt->address, 0);
+    int fd = fiber_dial(attempt->address, SOCK_CLOEXEC);
     if (fd < 0) return fd;
     if (connected >= 0) return fiber_close(fd); /* another succeeded in the same moment */
     connected = fd;

@@ -8,7 +8,6 @@
 #define _GNU_SOURCE
 #include "listen.h"
 
-#include <errno.h>
 #include <fiberrt.h>
 #include <stdio.h>
 #include <sys/socket.h>
@@ -33,11 +32,11 @@ static void *forward(void *arg) {
     fiber_scope_t scope;
     int64_t failure = far < 0 ? far : fiber_scope_open(&scope, FIBER_FOREVER, 0);
     if (failure == 0) {
-        if (fiber_scope_spawn(scope, NULL, copy_one_way, &there) < 0 ||
-            fiber_scope_spawn(scope, NULL, copy_one_way, &back) < 0) {
-            fiber_scope_cancel(scope, NULL);
-        }
+        int error = fiber_scope_spawn(scope, NULL, copy_one_way, &there);
+        if (error == 0) error = fiber_scope_spawn(scope, NULL, copy_one_way, &back);
+        if (error < 0) fiber_scope_cancel(scope, NULL);
         fiber_scope_close(scope, &failure); /* waits for both */
+        if (error < 0) failure = error;
     }
     if (failure < 0) fprintf(stderr, "forward: %s\n", fiber_strerror((int)failure));
     if (far >= 0) fiber_close(far);
@@ -48,10 +47,10 @@ static void *forward(void *arg) {
 int main(int argc, char **argv) {
     if (argc != 3) return fprintf(stderr, "usage: forward PORT TO-HOST:TO-PORT\n"), 1;
     destination = argv[2];
-    int listener = listen_on_loopback(argv[1]), fd;
-    /* Into a socket with O_NONBLOCK, fiber_copy moves more than a page at a time. */
-    while ((fd = fiber_accept4(listener, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC)) >= 0 || fd == -ECONNABORTED) {
+    int listener = listen_on_loopback(argv[1]);
+    for (;;) { /* into a socket with O_NONBLOCK, fiber_copy moves more than a page at a time */
+        int fd = fiber_accept4(listener, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
         if (fd >= 0 && fiber_spawn(NULL, forward, (void *)(intptr_t)fd) < 0) fiber_close(fd);
+        if (fd < 0 && !may_accept_again(fd)) return fprintf(stderr, "forward: %s\n", fiber_strerror(fd)), 1;
     }
-    return fprintf(stderr, "forward: %s\n", fiber_strerror(fd)), 1;
 }

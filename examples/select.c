@@ -26,7 +26,10 @@ static void *serve(void *unused) {
         int chosen = fiber_select(cases, 2, FIBER_MSEC(20));
         if (chosen == -ETIMEDOUT) {
             printf("idle\n");
-        } else if (chosen == 0 && cases[0].result == 0) {
+            continue;
+        }
+        check(chosen, "fiber_select");
+        if (chosen == 0 && cases[0].result == 0) {
             printf("job %d\n", job);
         } else {
             printf(chosen == 1 ? "stopped\n" : "the channel is closed\n");

@@ -12,13 +12,16 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-static int64_t interval;
+static int64_t interval, failure;
 
 static void *tick(void *unused) {
     int64_t next = 0; /* 0: the first tick comes one interval from now */
     for (int number = 1;; number++) {
         int64_t left_out = fiber_every(&next, interval);
-        if (left_out < 0) return unused; /* -ECANCELED */
+        if (left_out < 0) {
+            if (left_out != -ECANCELED) failure = left_out;
+            return unused;
+        }
         printf("tick %d, %d left out\n", number, (int)left_out);
         fflush(stdout);
     }
@@ -29,7 +32,8 @@ static int64_t echo_input(void) {
     char bytes[4096];
     int64_t count;
     while ((count = fiber_read(STDIN_FILENO, bytes, sizeof bytes)) > 0) {
-        printf("echo: %.*s", (int)count, bytes);
+        fputs("echo: ", stdout);
+        fwrite(bytes, 1, (size_t)count, stdout); /* which may have bytes of 0 */
         fflush(stdout);
     }
     return count;
@@ -43,7 +47,8 @@ int main(int argc, char **argv) {
     if (error == 0) {
         error = echo_input();
         fiber_cancel(ticker, NULL);
-        if (fiber_join(ticker, NULL) < 0) return 1;
+        int joined = fiber_join(ticker, NULL);
+        if (error == 0) error = joined < 0 ? joined : failure;
     }
     if (error < 0) return fprintf(stderr, "ticker: %s\n", fiber_strerror((int)error)), 1;
     return 0;

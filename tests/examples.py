@@ -14,6 +14,10 @@ folder = source_dir / "examples"
 readme = (folder / "README.md").read_text(encoding="utf-8")
 cmake = (folder / "CMakeLists.txt").read_text(encoding="utf-8")
 test = (source_dir / "tests/examples_test.cc").read_text(encoding="utf-8")
+test = re.sub(r"^\s*//.*$|\s//\s.*$", "", test, flags=re.M)
+run = set(re.findall(r'\b(?:Example|ExpectOutput)\("(\w+)"', test))
+loops = re.search(r"\bEmbed, testing::Values\((.*?)\)", test)
+run |= {f"embed_{name}" for name in re.findall(r'"(\w+)"', loops[1] if loops else "")}
 table = re.findall(r"^\| \[([\w.]+)\]\(\1\) \|", readme, re.M)
 mistakes = []
 
@@ -33,7 +37,7 @@ for path in sorted(folder.iterdir()):
         continue
     if name not in table:
         mistakes.append(f"{name} is not in the table of README.md")
-    if f'"{path.stem}"' not in test and f'"{path.stem.removeprefix("embed_")}"' not in test:
+    if path.stem not in run:
         mistakes.append(f"{name} is not run by tests/examples_test.cc")
 
 for name in table:

@@ -93,11 +93,11 @@ TEST(Race, IsWonByTheFastestOrEndsInTime) {
 
 TEST(Ticker, EchoesInputWhileItTicksAndEndsWithTheInput) {
     Process ticker({Example("ticker"), "50"});
-    for (const char* text : {"first", "second"}) {
-        ASSERT_TRUE(ticker.Write(std::string(text) + "\n"));
+    for (const std::string& text : {std::string("first"), std::string("a byte \0 of 0", 14)}) {
+        ASSERT_TRUE(ticker.Write(text + "\n"));
         std::string line;
         while ((line = ticker.ReadLine()).rfind("tick ", 0) == 0) {}
-        EXPECT_EQ(line, std::string("echo: ") + text);
+        EXPECT_EQ(line, "echo: " + text);
         EXPECT_TRUE(Matches(ticker.ReadLine(), "tick [0-9]+, [0-9]+ left out"));
     }
     ticker.CloseStdin();
@@ -228,20 +228,55 @@ TEST(Graceful, CutsOffConnectionsAfterTheGrace) {
     EXPECT_EQ(server.Wait(), 0);
 }
 
-TEST(Graceful, DoesNotEndWhenOneConnectionFails) {
-    Process server({Example("graceful"), "0", "600000"}, [] {
-        RefuseSystemCall(SYS_accept4, EPROTO);
-        setenv("FIBERRT_BACKEND", "ev", 1); // whose calls are system calls
-    });
+// The servers, with libev, whose calls are system calls: accept4 fails with an error.
+class ServerThatCannotAccept : public testing::TestWithParam<std::vector<std::string>> {
+protected:
+    static std::vector<std::string> Command() {
+        std::vector<std::string> command = GetParam();
+        command[0] = Example(command[0].c_str());
+        return command;
+    }
+    static auto Refuse(int error) {
+        return [error] {
+            RefuseSystemCall(SYS_accept4, error);
+            setenv("FIBERRT_BACKEND", "ev", 1);
+        };
+    }
+    static bool HasNoBackend(Process& server, const std::string& errors) {
+        return server.Wait(milliseconds(0)) == 1 && errors == GetParam()[0] + ": not supported here\n";
+    }
+};
+
+TEST_P(ServerThatCannotAccept, GoesOnWhenOneConnectionFails) {
+    Process server(Command(), Refuse(EPROTO));
     Client client(PortOf(server));
-    if (server.Wait(milliseconds(200)) == 1 && server.ReadErrors() == "graceful: not supported here\n") {
+    if (server.Wait(milliseconds(200)) != Process::kStillRunning && HasNoBackend(server, server.ReadErrors())) {
         GTEST_SKIP() << "the library was built without libev";
     }
     EXPECT_EQ(server.Wait(milliseconds(0)), Process::kStillRunning);
-    EXPECT_TRUE(server.Signal(SIGTERM));
-    EXPECT_EQ(server.ReadLine(), "all served");
-    EXPECT_EQ(server.Wait(), 0);
+    if (GetParam()[0] == "graceful") {
+        EXPECT_TRUE(server.Signal(SIGTERM));
+        EXPECT_EQ(server.ReadLine(), "all served");
+        EXPECT_EQ(server.Wait(), 0);
+    }
 }
+
+TEST_P(ServerThatCannotAccept, EndsWhenItCanAcceptNoMoreConnections) {
+    Process server(Command(), Refuse(EACCES));
+    Client client(PortOf(server));
+    EXPECT_EQ(server.Wait(), 1);
+    const std::string errors = server.ReadErrors();
+    if (HasNoBackend(server, errors)) {
+        GTEST_SKIP() << "the library was built without libev";
+    }
+    EXPECT_EQ(errors, GetParam()[0] + ": " + strerror(EACCES) + "\n");
+}
+
+INSTANTIATE_TEST_SUITE_P(Of, ServerThatCannotAccept,
+                         testing::Values(std::vector<std::string>{"echo", "0"},
+                                         std::vector<std::string>{"graceful", "0", "600000"},
+                                         std::vector<std::string>{"forward", "0", "127.0.0.1:9"}),
+                         [](const auto& info) { return info.param[0]; });
 
 TEST(Command, PrintsTheOutputAndExitsAsTheCommandDoes) {
     Process command({Example("command"), "60000", "sh", "-c", "echo out; echo err >&2; printf rest; exit 3"});
@@ -256,10 +291,26 @@ TEST(Command, PrintsTheOutputAndExitsAsTheCommandDoes) {
 
 // The command's own child processes, which keep its output open, end too.
 TEST(Command, EndsTheCommandInTime) {
-    for (const char* text : {"sh -c 'exec sleep 1000' & wait", "trap '' TERM; while :; do sleep 0.1; done"}) {
+    for (const char* text :
+         {"sh -c 'exec sleep 1000' & wait", "trap '' TERM; while :; do sleep 0.1; done", "sleep 1000 & exit 0"}) {
         Process command({Example("command"), "100", "sh", "-c", text});
         EXPECT_EQ(command.ReadOutput(), "the time is over\n");
         EXPECT_EQ(command.Wait(), 124);
+    }
+}
+
+TEST(Command, EndsTheCommandAtASignal) {
+    Process command(
+        {Example("command"), "600000", "sh", "-c", "trap 'echo end; exit' TERM; echo begin; sleep 1000 & wait"});
+    EXPECT_EQ(command.ReadLine(), "| begin");
+    EXPECT_TRUE(command.Signal(SIGINT));
+    EXPECT_EQ(command.Wait(), 125);
+}
+
+TEST(Command, RefusesALimitThatIsNoNumber) {
+    for (const char* limit : {"-1", "1s", "99999999999999999999"}) {
+        Process command({Example("command"), limit, "sleep", "1000"});
+        EXPECT_EQ(command.Wait(), 125) << limit;
     }
 }
 
@@ -333,6 +384,14 @@ TEST(Forward, CopiesBothDirectionsOfAConnection) {
     EXPECT_EQ(recv(client.fd(), text, 9, MSG_WAITALL), 8);
     EXPECT_STREQ(text, "and back");
     EXPECT_EQ(forward.Wait(milliseconds(0)), Process::kStillRunning);
+}
+
+TEST(Listen, RefusesAnArgumentThatIsNotAPort) {
+    for (const char* port : {"", "x", "80x", "-1", "65536"}) {
+        Process server({Example("echo"), port});
+        EXPECT_EQ(server.Wait(), 1);
+        EXPECT_EQ(server.ReadErrors(), std::string("cannot listen: ") + port + " is no port\n");
+    }
 }
 
 TEST(Examples, RefuseBadArguments) {
