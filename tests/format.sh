@@ -6,8 +6,10 @@
 # Shell, because it only runs clang-format and awk over files that find lists.
 set -eu
 cd -- "$1"
-long=$(find . \( -name '*.cmake' -o -name CMakeLists.txt \) ! -path './build/*' ! -path './.git/*' -type f \
-    -exec awk 'length > 120 { print FILENAME ":" FNR ": longer than 120 columns" }' {} +)
+# Without git, the files of builds are found too, except those in ./build.
+cmake=$(git ls-files '*.cmake' '*CMakeLists.txt' 2>/dev/null || :)
+[ -n "$cmake" ] || cmake=$(find . \( -name '*.cmake' -o -name CMakeLists.txt \) ! -path './build/*' -type f)
+long=$(echo "$cmake" | xargs awk 'length > 120 { print FILENAME ":" FNR ": longer than 120 columns" }')
 [ -z "$long" ] || {
     echo "$long"
     echo 'FAILED: lines of CMake are too long'

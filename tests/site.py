@@ -8,7 +8,7 @@ with a broken link and a broken anchor, which is planted in a copy of the source
 Usage: site.py SOURCE FOLDER TOOLS
 
 FOLDER is for the sites that are built. TOOLS is the environment of the generator (tools/site/build.py).
-Exit status: 77 if the generator cannot be installed; then nothing is checked.
+Exit status: 77 if the generator cannot be installed here (tools/site/build.py); then nothing is checked.
 """
 
 import ast
@@ -172,7 +172,11 @@ def check_planted() -> None:
     copy = FOLDER / "planted"
     shutil.rmtree(copy, ignore_errors=True)
     skip = shutil.ignore_patterns("build", ".git", "corpus", "__pycache__")
-    shutil.copytree(SOURCE, copy, symlinks=True, ignore=skip)
+
+    def ignored(folder: str, names: "list[str]") -> "set[str]":
+        return skip(folder, names) | {name for name in names if Path(folder, name) == FOLDER}
+
+    shutil.copytree(SOURCE, copy, symlinks=True, ignore=ignored)
     with (copy / "docs/hosted.md").open("a", encoding="utf-8") as file:
         file.write("\n[planted](no-such-page.md) and [planted](io.md#no-such-anchor)\n")
     (copy / "docs/unlisted.md").write_text("# A document that mkdocs.yml does not list\n")

@@ -21,8 +21,11 @@ LEFT_OUT = r"fuzz/corpus|abi/.*\.abi$"
 
 
 def tracked(source):
-    """The regular files that git tracks; None outside a checkout."""
-    done = subprocess.run(["git", "ls-files", "-sz"], cwd=source, capture_output=True, text=True)
+    """The regular files that git tracks; None outside a checkout, or without git."""
+    try:
+        done = subprocess.run(["git", "ls-files", "-sz"], cwd=source, capture_output=True, text=True)
+    except OSError:
+        return None
     if done.returncode:
         return None
     rows = [row.split("\t", 1) for row in done.stdout.split("\0") if row]
@@ -39,7 +42,7 @@ def main():
         return NOT_CHECKED
     files = tracked(source)
     if files is None:
-        print("NOT CHECKED: these sources are not in git")
+        print("NOT CHECKED: these sources are not in git, or there is no git")
         return NOT_CHECKED
     files = [name for name in files if (source / name).is_file()]
     list_of_words = "tests/spelling-words.txt"

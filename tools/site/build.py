@@ -5,7 +5,8 @@ from PyPI, with the versions in requirements.txt. A link or an anchor that leads
 
 Usage: build.py OUT TOOLS
 
-Exit status: 77 if the generator cannot be installed.
+Exit status: 77 if there is no mandoc, the Python is too old, or the package index cannot be reached; otherwise 1 after
+an error.
 """
 
 import os
@@ -16,10 +17,13 @@ from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
 OLDEST = (3, 11)  # the Python that the versions in requirements.txt need
+# pip's messages if it gets no answer from the index.
+NOT_REACHED = ("Failed to establish a new connection", "NameResolutionError", "Name or service not known",
+               "Temporary failure in name resolution", "Cannot connect to proxy", "timed out")  # fmt: skip
 
 
 def cannot(reason: str) -> None:
-    print(f"NOT MADE: the site: {reason}")
+    print(f"NOT CHECKED: the site is not made: {reason}")
     sys.exit(77)
 
 
@@ -33,11 +37,15 @@ def install(tools: Path) -> Path:
     log = tools.with_suffix(".log")
     log.parent.mkdir(parents=True, exist_ok=True)
     shutil.rmtree(tools, ignore_errors=True)
-    pip = [python, "-m", "pip", "install", "--disable-pip-version-check", "--no-compile", "-r", requirements]
+    # pip says that it cannot reach the index only when it tries again.
+    pip = [python, "-m", "pip", "install", "--disable-pip-version-check", "--no-compile", "--retries", "3", "-r",
+           requirements]  # fmt: skip
     with log.open("w") as file:
         for command in ([sys.executable, "-m", "venv", tools], pip):
             if subprocess.run(command, stdout=file, stderr=file, stdin=subprocess.DEVNULL).returncode != 0:
-                cannot(f"its generator could not be installed; see {log}")
+                if any(text in log.read_text(errors="replace") for text in NOT_REACHED):
+                    cannot(f"the package index cannot be reached; see {log}")
+                sys.exit(f"FAILED: the generator of the site could not be installed; see {log}")
     installed.write_text(requirements.read_text())
     return python
 

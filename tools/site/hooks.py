@@ -128,10 +128,14 @@ def on_files(files, config):
             add(f"{name}/index.md", f"# {name}\n\n{text}\n")
             files.get_file_from_path(f"{name}/index.md").inclusion = InclusionLevel.NOT_IN_NAV
             continue
+        try:
+            text = path.read_text(encoding="utf-8").rstrip("\n")
+        except UnicodeDecodeError:  # a picture, or other bytes
+            files.append(File.generated(config, name, abs_src_path=str(path)))
+            continue
         about = f"[What the site says of this file](/{INSTEAD[name]}).\n\n" if name in INSTEAD else ""
         about = about.replace("(/", "(" + "../" * name.count("/"))
         language = LANGUAGES.get(path.suffix, "text")
-        text = path.read_text(encoding="utf-8").rstrip("\n")
         fence = "`" * 8
         title = path.name if name in shown else name
         # The search finds the examples; the other sources would hide the documents.
@@ -189,6 +193,7 @@ def examples(folder: str, title: str, found: "list[str]") -> str:
         about = re.sub(r"\s+(\*|//|#)?\s*", " ", comment[1]).strip() if comment else ""
         about = re.sub(rf"^{re.escape(Path(name).name)}\s+-\s+", "", about)
         about = re.sub(r"^(Command|Package) \w+ ", "", about)
+        about = re.sub(r"[\\|*_`\[\]]", r"\\\g<0>", html.escape(about, quote=False))  # it is text, not Markdown
         lines.append(f"| [{posixpath.relpath(name, folder)}]({posixpath.relpath(name, folder)}.md) | {about} |")
     return "\n".join(lines) + "\n"
 
