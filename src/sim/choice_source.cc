@@ -26,20 +26,29 @@ int moved_up(int fd) {
     return high;
 }
 
-// Returns the contents of a file, up to the first zero byte; null and errno if it cannot be read.
+// Returns the contents of a file, with a zero byte at the end; null and errno if it cannot be read.
 char* contents(const char* path) {
-    FILE* file = fopen(path, "re");
-    if (!file) return nullptr;
+    constexpr size_t step = 4096;
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    if (fd < 0) return nullptr;
     char* text = nullptr;
-    size_t room = 0;
-    if (getdelim(&text, &room, '\0', file) < 0) {
-        int error = errno;
-        free(text);
-        text = feof(file) ? strdup("") : nullptr;
-        errno = error;
+    size_t size = 0;
+    ssize_t count = 0;
+    do {
+        size += size_t(count);
+        auto* longer = static_cast<char*>(realloc(text, size + step + 1));
+        count = longer ? read(fd, longer + size, step) : -1;
+        if (longer) text = longer;
+    } while (count > 0);
+    int error = errno;
+    close(fd);
+    if (count == 0) {
+        text[size] = '\0';
+        return text;
     }
-    fclose(file);
-    return text;
+    free(text);
+    errno = error;
+    return nullptr;
 }
 
 bool well_formed(const char* list) {
