@@ -48,7 +48,7 @@ bool set_up() {
         fprintf(stderr,
                 "fiberrt: FIBERRT_SIM_REPLAY must be a list of choices, \"position:choice,...\" or \"@file\"\n");
     } else if (error) {
-        fprintf(stderr, "fiberrt: FIBERRT_SIM_REPLAY: cannot read %s: %s\n", list + 1, strerror(-error));
+        fprintf(stderr, "fiberrt: FIBERRT_SIM_REPLAY: cannot read %s: %s\n", list + 1, strerrordesc_np(-error));
     }
     if (error) return false;
     const char* path = secure_getenv("FIBERRT_SIM_TRACE");
