@@ -27,7 +27,8 @@ COLUMNS = (
     (("yield/different", "Two fibers that switch", "ns per switch", ("fiberrt", "bare")),
      ("parkwake/pair", "Wake another fiber and park", "ns per round trip", ("fiberrt", "bare")),
      ("channel/pair", "Channel", "ns per round trip", ("fiberrt",))),
-    (("spawn/warm", "Spawn a fiber and join it", "ns per fiber", ("fiberrt", "bare")),
+    (("yield/1000", "A thousand fibers take turns", "ns per switch", ("fiberrt", "bare")),
+     ("spawn/warm", "Spawn a fiber and join it", "ns per fiber", ("fiberrt", "bare")),
      ("echo/64x100", "Echo server on loopback", "µs of CPU per request", ("fiberrt", "epoll"))),
 )
 SHAPES = [group for column in COLUMNS for group in column]
