@@ -24,7 +24,7 @@ from gdb.unwinder import Unwinder, register_unwinder
 
 SECTION = ".fiberrt_layout"
 MAGIC = b"fiberrt layout\0\0"
-VERSION = 2
+VERSION = 3
 VALUES_MOST = 64
 
 STACK_POINTERS = {"rsp", "sp"}

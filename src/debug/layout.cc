@@ -96,7 +96,7 @@ constexpr int64_t before_wait = sizeof(Link);
 
 struct Layout {
     char magic[16] = "fiberrt layout";
-    uint64_t version = 2; // of this struct
+    uint64_t version = 3; // of this struct
     const void* fibers;   // this table and the next begin with the array of their chunks
     const void* cords;
     const char* names; // of the values, each followed by a space
