@@ -1008,9 +1008,10 @@ FIBERRT_API int fiber_connect(int fd, const struct sockaddr *address, socklen_t 
 /** Opens a file, as open(2). mode counts with O_CREAT or O_TMPFILE. Returns a descriptor, the caller's to close. */
 FIBERRT_API int fiber_open(const char *path, int flags, mode_t mode) FIBERRT_LINKNAME(fiber_open);
 /** Closes a descriptor. First it ends the operations of other fibers on it, of any cord, with -EBADF, unless they have
- *  completed. It waits until the threads of these cords poll: none of them may wait for this thread in turn. No
- *  deadline ends the wait. It needs no backend. Switches: yes; a cancelled fiber may call it too. Errors: -EBADF also
- *  if another fiber is closing it. */
+ *  completed. It waits until the threads of these cords poll: none of them may wait for this thread in turn. This
+ *  includes cords with an operation on a number that differs from fd by a multiple of 1024. No deadline ends the wait.
+ *  It needs no backend. Switches: yes; a cancelled fiber may call it too. Errors: -EBADF also if another fiber is
+ *  closing it. */
 FIBERRT_API int fiber_close(int fd) FIBERRT_LINKNAME(fiber_close);
 struct statx;
 /** Reads the status of a file, as statx(2). */

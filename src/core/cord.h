@@ -269,7 +269,7 @@ struct alignas(64) Cord : CordWorld {
     Watched watched;                // the watchdog's own
 
     Processors processors;
-    std::atomic<uint32_t> descriptor_uses[64]; // by its fibers, see io/closing.h
+    std::atomic<uint32_t> descriptor_uses[1024]; // by its fibers, see io/closing.h
 
     SpinLock lock; // guards the members below
     bool ended;    // and not joined yet

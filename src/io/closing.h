@@ -14,8 +14,9 @@
 
 namespace fiberrt {
 
-// The counter of a cord's uses of a descriptor. Several descriptors share a counter, so that the table never grows and
-// other cords may read it at any time. A shared counter costs at most a needless message.
+// The counter of a cord's uses of a descriptor. The table never grows, so that other cords may read it at any time.
+// Numbers that differ by a multiple of its size share a counter: a close may then wait for a cord that does not use the
+// descriptor until that cord polls (fiberrt.h). So the size is Linux's default limit of open descriptors.
 inline std::atomic<uint32_t>& uses_of(Cord& cord, int fd) {
     return cord.descriptor_uses[unsigned(fd) % (sizeof cord.descriptor_uses / sizeof *cord.descriptor_uses)];
 }

@@ -4,6 +4,7 @@
 #include "cord_support.h"
 #include "io_calls.h"
 
+#include <semaphore>
 #include <thread>
 #include <vector>
 
@@ -76,6 +77,34 @@ TEST(CloseElsewhere, OfTwoAtOnceOneIsRefused) {
         join(reader);
         EXPECT_EQ(here + there, -EBADF) << here << " and " << there;
     }
+}
+
+// A thread that blocks does not poll. Its fibers' operations on other descriptors do not matter.
+TEST(CloseElsewhere, DoesNotWaitForACordThatUsesOnlyOtherDescriptors) {
+    NOT_ON_SIM("has one thread, which this would block");
+    Worker worker;
+    Stream used = make_stream(Kind::pipe);
+    auto read_one = [&] {
+        char byte;
+        EXPECT_EQ(fiber_read(used.reader, &byte, 1), 1);
+    };
+    fiber_t reader = spawn_on(worker.cord, read_one);
+    settle_on(worker);
+    std::binary_semaphore blocks{0}, closed{0};
+    auto block = [&] {
+        blocks.release();
+        closed.acquire();
+    };
+    fiber_t blocker = spawn_on(worker.cord, block);
+    blocks.acquire();
+    for (int apart : {64, 128, 512}) {
+        const int other = dup2(used.writer, used.reader + apart);
+        ASSERT_GE(other, 0);
+        EXPECT_EQ(fiber_close(other), 0);
+    }
+    closed.release();
+    EXPECT_EQ(write(used.writer, "x", 1), 1);
+    for (fiber_t fiber : {blocker, reader}) join(fiber);
 }
 
 // Each cord waits for the other's fiber to let go.
