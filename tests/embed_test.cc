@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 // Cords in foreign event loops: a plain poll loop, libev's, GLib's.
 //
-// Compiled twice: with EMBED_BY_EVENTFD the ring's doorbell is an eventfd, as on kernels before 6.7.
+// There are two programs of it: embed_test, and embed_eventfd_test, where the ring's doorbell is an eventfd, as on
+// kernels before 6.7 (embed_doorbell.cc).
 #include "cord_support.h"
 #include "subprocess.h"
 
@@ -19,11 +20,7 @@
 #include <glib.h>
 #endif
 
-#ifdef EMBED_BY_EVENTFD
-namespace fiberrt {
-extern bool uring_may_use_futex_op;
-}
-#endif
+void choose_doorbell(); // embed_doorbell.cc
 
 using namespace support;
 
@@ -34,9 +31,7 @@ class EmbedTest : public testing::Test {
 protected:
     void SetUp() override {
         NEEDS_IO();
-#ifdef EMBED_BY_EVENTFD
-        fiberrt::uring_may_use_futex_op = false;
-#endif
+        choose_doorbell();
     }
 };
 

@@ -53,11 +53,13 @@ find_package(PkgConfig QUIET)
 if(PkgConfig_FOUND AND NOT CMAKE_CROSSCOMPILING) # it would find this processor's
     pkg_check_modules(FIBERRT_GLIB IMPORTED_TARGET glib-2.0)
 endif()
-set(embed_programs embed_test)
-fiberrt_test(NAME embed_test SOURCES embed_test.cc LABELS io)
+fiberrt_test_program(embed_objects OBJECTS SOURCES embed_test.cc)
+set(embed_programs embed_objects embed_test)
+fiberrt_test(NAME embed_test SOURCES embed_doorbell.cc $<TARGET_OBJECTS:embed_objects> LABELS io)
 if(NOT CMAKE_CROSSCOMPILING AND NOT FIBERRT_FEWER_TESTS) # another processor has no ring
     list(APPEND embed_programs embed_eventfd_test)
-    fiberrt_test(NAME embed_eventfd_test SOURCES embed_test.cc LABELS io INTERNAL DEFINITIONS EMBED_BY_EVENTFD)
+    fiberrt_test(NAME embed_eventfd_test SOURCES embed_doorbell.cc $<TARGET_OBJECTS:embed_objects> LABELS io INTERNAL
+        DEFINITIONS EMBED_BY_EVENTFD)
 endif()
 foreach(program ${embed_programs})
     if(FIBERRT_EV_INCLUDE_DIR AND FIBERRT_EV_LIBRARY)

@@ -43,7 +43,7 @@ void bypass_cache_on_a_ring(int file) {
 void after_a_look() {
     if (simulated()) return;
     bool looked = false; // so it can tell its own switches from others
-    for (int all = 0, switches = 1; all < 100'000; all++, switches++) {
+    for (int all = 0, switches = 1; all < 5'000; all++, switches++) {
         const uint64_t before = stats().polls;
         ASSERT_EQ(fiber_reschedule(), 0);
         if (stats().polls == before) continue;

@@ -72,11 +72,14 @@ TEST(Scope, EveryKindOfWaitIsEndedByTheDeadline) {
         timed([&] { return fiber_sleep(FIBER_FOREVER); });
         timed([&] { return fiber_join(other, nullptr); });
         timed([&] { return fiber_join_timeout(other, nullptr, HOUR); });
-        timed([&] { return fiber_transfer(transferred, nullptr, nullptr); });
+        // On a busy machine the deadline may pass before the call, which is then refused: the other fiber has not run.
+        do {
+            timed([&] { return fiber_transfer(transferred, nullptr, nullptr); });
+        } while (fiber_state(transferred) == FIBER_NEW);
         timed([&] { return static_cast<int>(fiber_read(pipe.read_end, &byte, 1)); });
         timed([&] { return fiber_poll_fd(pipe.read_end, 1); });
     });
-    EXPECT_EQ(waits, 9);
+    EXPECT_GE(waits, 9);
     EXPECT_EQ(fiber_state(other), FIBER_WAITING); // still joinable
     EXPECT_EQ(fiber_wakeup(other), 0);
     EXPECT_EQ(fiber_wakeup(transferred), 0);
@@ -232,13 +235,17 @@ TEST(Scope, DeadlineThatFiredAndIsMovedAheadCountsAsNotFired) {
 
 TEST(Scope, AWaitThatCompletesInTimeIsNotEndedLater) {
     run([] {
-        fiber_scope_t scope = open_scope(FIBER_MSEC(3));
-        EXPECT_EQ(fiber_wakeup(self()), 0);
-        EXPECT_EQ(fiber_yield(), 0);
-        EXPECT_EQ(close_scope(scope), 0);
+        int64_t limit = FIBER_MSEC(3);
+        for (int verdict = -ETIMEDOUT; verdict == -ETIMEDOUT && limit < HOUR; limit *= 2) { // on a busy machine
+            fiber_scope_t scope = open_scope(limit);
+            EXPECT_EQ(fiber_wakeup(self()), 0);
+            EXPECT_EQ(fiber_yield(), 0);
+            verdict = close_scope(scope);
+        }
+        ASSERT_LT(limit, HOUR);
         int64_t begin = fiber_now();
-        EXPECT_EQ(fiber_sleep(FIBER_MSEC(6)), 0); // the closed scope's deadline passes meanwhile
-        EXPECT_GE(fiber_now() - begin, FIBER_MSEC(6));
+        EXPECT_EQ(fiber_sleep(limit), 0); // the closed scope's deadline passes meanwhile
+        EXPECT_GE(fiber_now() - begin, limit);
     });
 }
 
