@@ -16,7 +16,7 @@ foreach(name IN LISTS markers)
     endif()
 endforeach()
 
-if(FIBERRT_UNITY)
+if(FIBERRT_UNITY AND NOT FIBERRT_FUZZ)
     message(STATUS "No builds with a planted bug: FIBERRT_UNITY compiles the marked files together with others")
 endif()
 

@@ -4,6 +4,9 @@
 # suite there on io_uring and on libev, and the checks of the exported names. With "packages" it also builds the Debian
 # packages there and asks that release's lintian.
 # Usage: other_release.sh RELEASE FOLDER [packages]. It needs root, for the chroot.
+# CONFORMANCE: the suite's program in this system's build of these sources. It then runs there with that release's
+# libraries, and of the suite only the scenarios that depend on the compiler are compiled there, because the suite takes
+# longer to compile than the library.
 # Exit status 77: that system could not be made here.
 # Shell, because it works by mounts, a chroot and commands inside.
 set -eu
@@ -55,12 +58,28 @@ logged() {
     }
 }
 
-logged configure 'cmake --preset release -DFIBERRT_TESTS=ON -DFIBERRT_EXAMPLES=OFF'
-logged build 'cmake --build build/release --target fiberrt fiberrt_archive conformance tools/all'
+options=
+programs=build/release/tests/conformance
+if [ -n "${CONFORMANCE-}" ]; then
+    options='-DFIBERRT_UNITY=ON -DFIBERRT_FEWER_TESTS=ON'
+    programs="$programs build/conformance"
+    mkdir -p "$system/root/fiberrt/build" "$system$root/docs"
+    cp "$CONFORMANCE" "$system/root/fiberrt/build/conformance"
+    cp "$root/docs/posix-calls.md" "$system$root/docs/" # a scenario reads it where it was compiled
+fi
+logged configure "cmake --preset release -DFIBERRT_TESTS=ON -DFIBERRT_EXAMPLES=OFF $options"
+logged build 'cmake --build build/release --target fiberrt fiberrt_archive fiberrt_posix conformance tools/all'
 ! grep -E 'warning: ' "$folder/build.log" || fail 'the compiler warns'
 logged names 'ctest --test-dir build/release --output-on-failure --no-tests=error -R "^abi.check_symbols"'
 # The two suites run at the same time: they wait most of the time.
-on_backend() { logged "conformance_on_$1" "FIBERRT_BACKEND=$1 build/release/tests/conformance --gtest_brief=1"; }
+on_backend() {
+    logged "conformance_on_$1" "
+        export FIBERRT_BACKEND=$1 LD_LIBRARY_PATH=/root/fiberrt/build/release
+        for program in $programs; do
+            ldd \$program | grep -q '=> /root/fiberrt/build/release/libfiberrt.so.1 '
+            \$program --gtest_brief=1
+        done"
+}
 on_backend uring &
 uring=$!
 status=0

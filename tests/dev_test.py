@@ -72,6 +72,11 @@ ledger.step("a step", lambda: False)
 with unittest.mock.patch("sys.stderr", io.StringIO()) as end, contextlib.suppress(SystemExit):
     ledger.conclude()
 check("the end names the failed steps and tests", end.getvalue() == "./dev: failed: a step\n./dev: failed: t.0 (p)\n")
+work = "import time\nwhile time.process_time() < 2: pass"
+for how in "", " & wait":  # also of the programs that a program runs
+    ledger.step("work", lambda how=how: processes.run(["sh", "-c", f"'{sys.executable}' -c '{work}'{how}"]) == 0)
+    used = re.search(r"(\d+) s of processors", ledger.ran[-1])
+    check("the processors' time of a step is told", used is not None and int(used[1]) >= 2)
 passed, ledger = result("every_second", 'echo >>$0.runs; test "$(wc -l <$0.runs)" = 2')
 check("a test that passes once and not twice fails", not passed)
 first = "test -e $0.ran && exit 0; touch $0.ran; "
@@ -127,6 +132,13 @@ with unittest.mock.patch.dict(os.environ, PATH=str(bare)):
         testing.test_all(steps)
     ran = "\n".join(ledger.ran)
     check("no step runs without its tools", not re.search("clang|qemu|fuzz|the Python package", ran))
+    begun: list[str] = []
+    with unittest.mock.patch.multiple(
+        testing, run_ctest=lambda *_: bool(begun.append("tests")) or True, tree_state=lambda _: "",
+        PASSED=FOLDER / "passed",
+    ):  # fmt: skip
+        testing.release_steps(steps, [], lambda: begun.append("ahead"))
+    check("builds are made ahead from the tests of the release build on", begun == ["ahead", "tests"])
     check("the others do", "ThreadSanitizer" in ran and "three builds" in ran and not ledger.failed_steps)
     passed, ledger = result("toolless", "true", "valgrind true", names=("t", "valgrind.t"))
     check("tests of such a tool are not run", passed and not ledger.failures)

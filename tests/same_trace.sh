@@ -1,21 +1,26 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT OR Apache-2.0
-# Checks that two builds of one program make the same traces of the same seeds. Usage: same_trace.sh SEEDS ONE OTHER
+# Checks that two builds of one program make the same traces of the same seeds.
+# Usage: same_trace.sh SEEDS ONE OTHER [ARGUMENT]...
 set -u
 seeds=$1 one=$2 other=$3
+shift 3
 scratch=$(mktemp -d)
 trap 'rm -rf "$scratch"' EXIT
-run() { # PROGRAM TRACE: its output goes to a file, as to a pipe the simulation could not write
-    FIBERRT_BACKEND=sim FIBERRT_SEED=$seed FIBERRT_SIM_FAULTS=$faults FIBERRT_SIM_TRACE=$2 "$1" >"$scratch/output" 2>&1 ||
+run() { # TRACE PROGRAM [ARGUMENT]...: its output goes to a file, as to a pipe the simulation could not write
+    trace=$1
+    shift
+    FIBERRT_BACKEND=sim FIBERRT_SEED=$seed FIBERRT_SIM_FAULTS=$faults FIBERRT_SIM_TRACE=$trace "$@" \
+        >"$scratch/output" 2>&1 ||
         { cat "$scratch/output"; echo "$1 fails by seed $seed, faults $faults"; exit 1; }
-    [ -s "$2" ] || { echo "$1 made no trace"; exit 1; }
+    [ -s "$trace" ] || { echo "$1 made no trace"; exit 1; }
 }
 seed=0
 while [ "$seed" -lt "$seeds" ]; do
     seed=$((seed + 1))
     for faults in 0 1 2; do
-        run "$one" "$scratch/one"
-        run "$other" "$scratch/other"
+        run "$scratch/one" "$one" "$@"
+        run "$scratch/other" "$other" "$@"
         cmp "$scratch/one" "$scratch/other" || { echo "seed $seed, faults $faults"; exit 1; }
     done
 done

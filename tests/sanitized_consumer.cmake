@@ -16,7 +16,11 @@ foreach(compiler g++ clang++)
             add_test(NAME ${test} COMMAND_EXPAND_LISTS
                 COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/sanitized_consumer/run.sh ${PROJECT_SOURCE_DIR}
                     ${CMAKE_CURRENT_BINARY_DIR}/${test} ${compiler} ${sanitizer} ${link_${kind}})
-            set_tests_properties(${test} PROPERTIES LABELS all TIMEOUT ${slow_test_timeout}
+            set(label all)
+            if("${compiler} ${kind}" MATCHES "^(g.* shared|clang.* static)$") # the other halves of the pairs
+                set(label soak)
+            endif()
+            set_tests_properties(${test} PROPERTIES LABELS ${label} TIMEOUT ${slow_test_timeout}
                 ENVIRONMENT "LAUNCHER=$<$<STREQUAL:${sanitizer},thread>:$<JOIN:${tsan_launcher}, >>")
         endforeach()
     endforeach()

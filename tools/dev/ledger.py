@@ -8,6 +8,7 @@ from collections.abc import Callable
 from typing import NoReturn
 
 _printing = threading.Lock()
+_used = threading.local()
 
 
 def say(text: str) -> None:
@@ -32,6 +33,16 @@ def die(text: str) -> NoReturn:
     sys.exit(1)
 
 
+def add_processor_seconds(seconds: float) -> None:
+    _used.seconds = processor_seconds() + seconds
+
+
+def processor_seconds() -> float:
+    """Returns the processors' time of the programs that this thread has run, with the programs that they have run and
+    waited for. Other work of the machine makes a step longer, but hardly changes this time."""
+    return getattr(_used, "seconds", 0.0)
+
+
 class Ledger:
     """The steps write to it, and some steps run in parallel."""
 
@@ -48,16 +59,16 @@ class Ledger:
     def step(self, name: str, run: Callable[[], bool]) -> bool:
         """Runs one step of the tests. If it fails, the other steps run all the same."""
         say(name)
-        begun = time.monotonic()
+        begun, before = time.monotonic(), processor_seconds()
         try:
             passed = run()
         except Exception as error:  # a bug in dev must not hide the results of the other steps
             self.failures.append(f"-- {name}: {type(error).__name__}: {error}")
             passed = False
-        seconds = int(time.monotonic() - begun)
+        seconds, used = int(time.monotonic() - begun), int(processor_seconds() - before)
         verdict = "passed" if passed else "FAILED"
-        note(f"{verdict} after {seconds} s: {name}")
-        self.ran.append(f"{seconds:4d} s  {verdict}  {name}")
+        note(f"{verdict} after {seconds} s, {used} s of processors: {name}")
+        self.ran.append(f"{seconds:4d} s, {used:4d} s of processors  {verdict}  {name}")
         if not passed:
             self.failed_steps.append(name)
         return passed

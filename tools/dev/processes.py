@@ -15,7 +15,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
-from ledger import show
+from ledger import add_processor_seconds, processor_seconds, show
 
 ROOT = Path(__file__).resolve().parents[2]
 SCRATCH = Path(tempfile.mkdtemp(prefix="fiberrt-dev-"))
@@ -92,8 +92,12 @@ def start(command: list, **options) -> "subprocess.Popen[bytes]":
 
 
 def finish(process: "subprocess.Popen[bytes]") -> int:
-    """Waits for the process and returns its exit status, as a shell would."""
-    status = process.wait()
+    """Waits for the process and returns its exit status, as a shell would. Counts the processors' time."""
+    if process.returncode is None:
+        _, ended, usage = os.wait4(process.pid, 0)
+        process.returncode = os.waitstatus_to_exitcode(ended)
+        add_processor_seconds(usage.ru_utime + usage.ru_stime)
+    status = process.returncode
     if not any(session == process.pid for _, _, _, session in _processes()):
         _sessions.discard(process.pid)  # the kernel may give this number to another program
     return status if status >= 0 else 128 - status
@@ -146,6 +150,7 @@ class Lane:
         self._beside = beside
         self._work: dict[str, Callable[[], object]] = {}
         self._results: dict[str, bool] = {}
+        self.used: dict[str, int] = {}  # seconds of the processors, of each job that the second thread has run
         self._changed = threading.Condition()
         self._thread = threading.Thread(target=self._loop, daemon=True)
 
@@ -161,13 +166,15 @@ class Lane:
             self._do(name)
 
     def _do(self, name: str) -> None:
-        result = False
+        result, before = False, processor_seconds()
         try:
             result = bool(self._work[name]())
         except Exception as error:
             show(f"{name}: {type(error).__name__}: {error}")
         finally:
             with self._changed:
+                if self._beside:
+                    self.used[name] = round(processor_seconds() - before)
                 self._results[name] = result
                 self._changed.notify_all()
 

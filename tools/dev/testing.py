@@ -13,11 +13,15 @@ from processes import ROOT, Lane, lines_of, run
 from steps import PASSED, Steps, remember, remembered, tree_state
 
 
-def release_step(steps: Steps, missing: list[str]) -> None:
+def release_steps(steps: Steps, missing: list[str], between: Callable[[], None] = lambda: None) -> None:
+    """Makes the release build and runs its tests; calls `between` in between."""
     ledger, state = steps.ledger, tree_state(missing)
     before = len(ledger.left_out)
     PASSED.unlink(missing_ok=True)
-    passed = ledger.step("release build and its tests", steps.release)
+    passed = ledger.step("release build", lambda: steps.build_release("OFF"))
+    between()
+    if passed:
+        passed = ledger.step("the tests of the release build", lambda: run_ctest(ledger, "release"))
     # The state counts only if the sources did not change during the tests.
     if passed and state and state == tree_state(missing):
         remember(state, ledger.left_out[before:])
@@ -30,7 +34,7 @@ def missing_for_test() -> list[str]:
 def test(steps: Steps) -> None:
     ledger = steps.ledger
     steps.look_for_io_uring()
-    release_step(steps, missing_for_test())
+    release_steps(steps, missing_for_test())
     ledger.leave_out("clang, the sanitizers, the benchmarks, the longer tests", "they take longer: run ./dev test --all")
     ledger.leave_out("the soak tests", "they run for many minutes: run ./dev soak")
     ledger.conclude()
@@ -41,7 +45,8 @@ def crossed() -> list[str]:
 
 
 def builds_ahead(steps: Steps, presets: list[str], at_once: bool) -> Lane:
-    """Returns a lane that makes the builds of the steps in advance, in their order and at the lowest priority."""
+    """Returns a lane, not begun yet, that makes the builds of the steps in advance, in their order and at the lowest
+    priority."""
     lane = Lane(at_once)
     for preset in presets:
         if preset == "backends":
@@ -49,7 +54,6 @@ def builds_ahead(steps: Steps, presets: list[str], at_once: bool) -> Lane:
             continue
         targets = ["fuzz/all"] if preset.startswith("fuzz") else ["all"]
         lane.add(preset, lambda preset=preset, targets=targets: configure_and_build(preset, targets, ahead=at_once))
-    lane.begin()
     return lane
 
 
@@ -79,18 +83,18 @@ def steps_beside(steps: Steps, at_once: bool) -> Lane:
 def test_all(steps: Steps) -> None:
     ledger = steps.ledger
     steps.look_for_io_uring()
+    at_once = (os.cpu_count() or 1) > 1 and not os.environ.get("FIBERRT_ONE_AT_A_TIME")
+    needs = {"clang": machine.tool("clang++"), "fuzz": machine.fuzzer(), "fuzz-coverage": machine.llvm_cov()}
+    presets = [p for p in ("backends", "clang", "asan", "tsan", "fuzz", "fuzz-coverage") if needs.get(p, True)]
+    built = builds_ahead(steps, presets + crossed(), at_once)
     missing = missing_for_test()
     left_out_before = remembered(tree_state(missing))
     if left_out_before is not None:
         ledger.ran.append("before  passed  release build and its tests, on these very sources")
         ledger.left_out += left_out_before
+        built.begin()
     else:
-        release_step(steps, missing)
-
-    at_once = (os.cpu_count() or 1) > 1 and not os.environ.get("FIBERRT_ONE_AT_A_TIME")
-    needs = {"clang": machine.tool("clang++"), "fuzz": machine.fuzzer(), "fuzz-coverage": machine.llvm_cov()}
-    presets = [p for p in ("backends", "clang", "asan", "tsan", "fuzz", "fuzz-coverage") if needs.get(p, True)]
-    built = builds_ahead(steps, presets + crossed(), at_once)
+        release_steps(steps, missing, built.begin)
     if machine.peer("benchmark/benchmark.h"):
         ledger.step("the benchmarks, briefly", steps.benchmarks)
     beside = steps_beside(steps, at_once)
@@ -117,6 +121,8 @@ def test_all(steps: Steps) -> None:
     for arch in crossed():
         ledger.step(f"{arch}, under qemu", lambda arch=arch: steps.cross(arch, arch, built.result(arch)))
     beside.wait()
+    for preset, used in built.used.items():
+        ledger.ran.append(f"        {used:4d} s of processors  built ahead  {preset}")
     for line in lines_of(ROOT / "tests/soak-only.txt"):
         if line and not line.startswith("#"):
             what, _, why = line.partition(": ")
