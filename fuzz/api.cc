@@ -242,7 +242,7 @@ const fiber_attr_t* an_attr() { return maybe(its->attr); }
 void call_life() {
     fiber_t fiber{};
     void* pointer = nullptr;
-    switch (byte() % 24) {
+    switch (byte() % 25) {
     case 0:
     case 1: {
         if (its->made > 60) break;
@@ -328,6 +328,7 @@ void call_life() {
     }
     case 22: CALL(fiber_noswitch_enter); break;
     case 23: CALL(fiber_noswitch_leave); break;
+    case 24: CALL(fiber_here); break;
     }
 }
 
@@ -894,7 +895,7 @@ void call_io() {
 void call_others() {
     fiber_t fiber{};
     void* pointer = nullptr;
-    switch (byte() % 26) {
+    switch (byte() % 27) {
     case 0:
     case 1: {
         if (its->keys.size() > 10) break;
@@ -1038,6 +1039,16 @@ void call_others() {
         RESULT(result, fiber_watchdog_start, given, byte() % (sizeof watchdog + 1));
         FUZZ_CHECK(result < 0); // a watchdog has a thread
         CALL(fiber_watchdog_stop);
+        break;
+    }
+    case 26: {
+        // The fuzzer itself is not adopted: its own calls must not wait.
+        static const char* const names[] = {"", "libnone.so", "/libnone.so.1"};
+        auto name = names[byte() % 3];
+        CALL(fiber_posix_adopt, name, unsigned(number()));
+        CALL(fiber_posix_release, name);
+        auto visit = [](const char*, const char*, void*) { return 1; };
+        CALL(fiber_posix_each, one_in(4) ? nullptr : +visit, nullptr);
         break;
     }
     case 21:

@@ -445,6 +445,14 @@ FIBERRT_API int fiber_noswitch_enter(void) FIBERRT_LINKNAME(fiber_noswitch_enter
  */
 FIBERRT_API int fiber_noswitch_leave(void) FIBERRT_LINKNAME(fiber_noswitch_leave);
 
+/**
+ * Tells whether the caller is a fiber that may wait now: returns 1 if the thread has a cord and the caller is in no
+ * no-switch section, otherwise 0. The main flow of a cord is a fiber, too.
+ *
+ * Where: anywhere. Switches: no. Errors: none.
+ */
+FIBERRT_API int fiber_here(void) FIBERRT_LINKNAME(fiber_here);
+
 /* ------------------------------------------------------------------------------------------------------------------
  * Cancelling
  *
@@ -2170,6 +2178,86 @@ FIBERRT_API int fiber_watchdog_start(const fiber_watchdog_t *options, size_t siz
  * is done.
  */
 FIBERRT_API int fiber_watchdog_stop(void) FIBERRT_LINKNAME(fiber_watchdog_stop);
+
+/* ------------------------------------------------------------------------------------------------------------------
+ * Unmodified libraries
+ *
+ * A library that calls the C library's blocking functions (read, poll, connect, sleep, …) blocks its thread. Once the
+ * program has adopted the library, such a call suspends only the calling fiber, and the thread runs the other fibers:
+ * after fiber_posix_adopt("libpq.so", 0), PQexec suspends the fiber that calls it, and not the thread.
+ *
+ * Only the calls that an adopted library itself makes change, and only if the caller is a fiber that may wait
+ * (fiber_here). Every other caller gets the C library's function. docs/guide/libraries.md shows how to use this, and
+ * docs/posix.md lists the functions.
+ *   - A call tries first. If the descriptor is not ready, the fiber waits until it is, and the call tries again.
+ *     Results, errno, partial transfers, O_NONBLOCK, SO_RCVTIMEO and SO_SNDTIMEO are as with the kernel's calls.
+ *   - A cancel, or the deadline of a scope, ends a wait with ECANCELED or ETIMEDOUT in errno. If the wait was for a
+ *     connection, libfiberrt shuts the connection down: a library that kept the connection would take the late answer
+ *     to this request for the answer to the next one. poll and select report the end of the connection instead of the
+ *     error. Each later receive by adopted code fails with ECONNRESET, whichever fiber or thread makes it.
+ *   - fiber_interrupt ends one wait with EINTR. Libraries retry.
+ *   - close ends the waits of the thread's other fibers on the descriptor. It waits for no other thread.
+ *   - Calls in a signal handler that an adopted library has set block the thread.
+ *   - Waits for mutexes, conditions, semaphores, barriers and ends of threads suspend only the fiber, too. Fibers,
+ *     threads and code that is not adopted may share these objects. No cancel, interrupt or deadline of a scope ends
+ *     such a wait, because the callers of these functions expect no such error.
+ *
+ * Defaults: Where: anywhere. Switches: no. Since: 0.1.
+ * --------------------------------------------------------------------------------------------------------------- */
+
+/* Flags of fiber_posix_adopt. */
+#define FIBER_POSIX_LATER 1u    /* adopts also the libraries of that name that are loaded later */
+#define FIBER_POSIX_NO_LOCKS 2u /* locks, conditions, semaphores, barriers and joins still block the thread */
+
+/**
+ * Adopts a loaded library: from now on its blocking calls suspend only the calling fiber, on every thread. library is a
+ * file name: "libpq.so" stands for libpq.so.5, and for libpq-1a2b3c.so.5, as Python wheels name their copy. A name with
+ * a slash is the whole path of the loaded file. Returns the number of functions that were replaced.
+ *
+ * NULL adopts the program and all its libraries, except the C library, libraries that define malloc, the runtimes of
+ * sanitizers, and each file that contains libfiberrt (so also a program that is linked with libfiberrt.a). Adopted as
+ * with FIBER_POSIX_NO_LOCKS are then a program that itself defines malloc, and the file that defines PyEval_SaveThread,
+ * Python's interpreter.
+ *
+ * A pointer to a function, in the library's data or in its table of calls, is replaced only while it has the value that
+ * the dynamic linker stored: a pointer that the program or another tool has changed stays as it is. A library that is
+ * adopted already keeps the FIBER_POSIX_NO_LOCKS of its first adoption, or its lack, until it is released. After an
+ * error, all is as before the call.
+ *
+ * With FIBER_POSIX_LATER in flags, a library of this name that the program loads later by dlopen is adopted before
+ * dlopen returns, and after its constructors, which still block. If no such library is loaded yet, the result is 0.
+ * The caller of dlopen must be the program, a library that is loaded now, or a library that such a dlopen loaded later:
+ * a library that the C library loads by itself is not noticed. A library in another namespace (dlmopen) is not adopted.
+ * If several calls of fiber_posix_adopt with FIBER_POSIX_LATER and of fiber_posix_release fit a library that is loaded
+ * later, the last one decides, with its flags.
+ *
+ * Errors: -EINVAL library is the empty string, or a flag is unknown; -ENOENT no such library is loaded, or it contains
+ * libfiberrt; -ENOMEM; -EACCES, -EPERM the system does not let the library's table of functions be changed; -ENOTSUP
+ * the program is static.
+ */
+FIBERRT_API int fiber_posix_adopt(const char *library, unsigned flags) FIBERRT_LINKNAME(fiber_posix_adopt);
+
+/**
+ * Undoes fiber_posix_adopt for the same library; NULL releases the program and all its libraries. A call in progress
+ * continues to wait as a fiber. Returns the number of functions that were restored.
+ *
+ * Also ends FIBER_POSIX_LATER for that name; NULL ends it for all names. If FIBER_POSIX_LATER of another call fits the
+ * library, for example of fiber_posix_adopt(NULL, FIBER_POSIX_LATER), the library still stays released, also if the
+ * program loads it later, until a call of fiber_posix_adopt for it, or for NULL, adopts it again.
+ *
+ * Errors: -EINVAL library is the empty string; -ENOENT no such library is adopted, or would be when it is loaded;
+ * -EACCES, -EPERM, -ENOTSUP as fiber_posix_adopt; -ENOMEM.
+ */
+FIBERRT_API int fiber_posix_release(const char *library) FIBERRT_LINKNAME(fiber_posix_release);
+
+/**
+ * Calls visit for each replaced function of each adopted library, until visit returns a value other than 0. library is
+ * the path of the file. Both texts stay valid. Returns the last result of visit.
+ *
+ * Errors: -EINVAL visit is NULL.
+ */
+FIBERRT_API int fiber_posix_each(int (*visit)(const char *library, const char *function, void *arg), void *arg)
+    FIBERRT_LINKNAME(fiber_posix_each);
 
 #ifdef __cplusplus
 }

@@ -29,6 +29,7 @@ endif()
 fiberrt_test(NAME examples_test
     SOURCES examples_test.cc
     DEFINITIONS EXAMPLES_DIR="${CMAKE_BINARY_DIR}/examples"
+        FIBERRT_TEST_PQ=$<TARGET_EXISTS:example_pq> FIBERRT_TEST_CURL=$<TARGET_EXISTS:example_crawl>
     LABELS examples)
 get_property(examples DIRECTORY ${PROJECT_SOURCE_DIR}/examples PROPERTY BUILDSYSTEM_TARGETS)
 add_dependencies(examples_test ${examples})

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT OR Apache-2.0
-"""Checks the files of examples/ except those of httpd: each has at most 60 lines, opens with a comment that gives its
-name and what it shows, and is in README.md. Programs are built, listed in the order of the table of README.md, and run
-by examples_test. Usage: examples.py SOURCE_DIR"""
+"""Checks the files of examples/ except those of httpd and httpsd: each has at most 60 lines, opens with a comment that
+gives its name and what it shows, and is in README.md. Programs are built, listed in the order of the table of README.md,
+and run by examples_test. Usage: examples.py SOURCE_DIR"""
 
 import re
 import sys
@@ -23,7 +23,7 @@ mistakes = []
 
 for path in sorted(folder.iterdir()):
     name = path.name
-    if name in ("README.md", "CMakeLists.txt") or name.startswith("httpd"):
+    if name in ("README.md", "CMakeLists.txt") or name.startswith(("httpd", "httpsd")):
         continue
     lines = path.read_text(encoding="utf-8").splitlines()
     if len(lines) > MOST_LINES:
@@ -43,7 +43,7 @@ for path in sorted(folder.iterdir()):
 for name in table:
     if not (folder / name).is_file():
         mistakes.append(f"README.md names {name}, which does not exist")
-built = re.findall(r"^ *fiberrt_(?:cxx_)?example\((\w+)", cmake, re.M)
+built = re.findall(r"^ *fiberrt_(?:cxx_|adopting_)?example\((\w+)", cmake, re.M)
 built = [name for at, name in enumerate(built) if name not in built[:at]]
 in_table = [name.partition(".")[0] for name in table]
 if built != in_table:

@@ -11,12 +11,15 @@
 #include <sstream>
 #include <utility>
 
+#include "examples_servers.h"
 #include "subprocess.h"
 
 using fiberrt_test::Matches;
 using fiberrt_test::milliseconds;
 using fiberrt_test::Process;
 using fiberrt_test::RefuseSystemCall;
+using fiberrt_test::SmallHttp;
+using fiberrt_test::SmallPostgres;
 
 namespace {
 
@@ -458,5 +461,53 @@ TEST(Examples, EndIfThereIsNoBackend) {
         }
     }
 }
+
+#if FIBERRT_TEST_PQ
+// The server answers no query before it has a hundred.
+TEST(Pq, AsksAHundredQueriesAtOnce) {
+    SmallPostgres server(100);
+    server.Start();
+    Process pq({Example("pq"), "host=127.0.0.1 sslmode=disable gssencmode=disable user=test dbname=test port=" +
+                                   std::to_string(server.port())});
+    EXPECT_EQ(pq.ReadOutput(), "100 of 100 answers are right\n");
+    EXPECT_EQ(pq.Wait(), 0) << pq.ReadErrors();
+    server.Stop();
+}
+
+TEST(Pq, ReportsThatThereIsNoServer) {
+    Port dead(false);
+    std::string port = dead.text().substr(dead.text().find(':') + 1);
+    Process pq({Example("pq"), "host=127.0.0.1 port=" + port});
+    EXPECT_EQ(pq.ReadOutput(), "0 of 100 answers are right\n");
+    EXPECT_EQ(pq.Wait(), 1);
+    EXPECT_NE(pq.ReadErrors().find("Connection refused"), std::string::npos);
+}
+#endif
+
+#if FIBERRT_TEST_CURL
+// Runs crawl. The first pages are answered only when `together` have been asked for. Returns the exit code.
+int Crawl(size_t together, const std::string& path, const std::string& pages, const std::string& fibers,
+          const std::string& limit, const std::string& output) {
+    SmallHttp server(together);
+    server.Start();
+    Process crawl({Example("crawl"), "http://127.0.0.1:" + std::to_string(server.port()) + path, pages, fibers, limit});
+    EXPECT_EQ(crawl.ReadOutput(), output);
+    int code = crawl.Wait();
+    server.Stop();
+    return code;
+}
+
+TEST(Crawl, FetchesAThousandPages) {
+    EXPECT_EQ(Crawl(50, "/", "1000", "50", "600000", "1000 pages with 500500 bytes, 0 too late, 0 failed\n"), 0);
+}
+
+TEST(Crawl, LimitsTheTimeOfAPage) {
+    EXPECT_EQ(Crawl(0, "/silent", "7", "3", "100", "0 pages with 0 bytes, 7 too late, 0 failed\n"), 0);
+}
+
+TEST(Crawl, CountsPagesThatAreNotThere) {
+    EXPECT_EQ(Crawl(0, "/none", "2", "1", "600000", "0 pages with 0 bytes, 0 too late, 2 failed\n"), 1);
+}
+#endif
 
 } // namespace

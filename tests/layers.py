@@ -27,6 +27,7 @@ BELOW = {
     "debug": "base core stackless pool sync io backend embed",
     "fork": "base core stackless pool sync io sim embed debug",
     "api": "base arch core stackless pool sync io sim backend embed debug fork",
+    "posix": "base api sim",
 }
 # Circles of calls between objects: the most objects that one may have, and the ones that there are, by one object of
 # each, with the reason. docs/design.md says more.
@@ -36,16 +37,19 @@ CIRCLES = {
     "io/io.cc": "uses of descriptors: a use opens the I/O of its cord, whose end stops the uses that are left",
     "embed/locals.cc": "fiber-local values and ambient ones: to set a value puts it into force, which looks at values",
     "pool/pool.cc": "a pool and its workers: each calls the other",
+    "posix/adopt.cc": "libraries loaded later: the function that replaces dlopen adopts the library that it loads",
     "sync/mutex.cc": "a mutex and its holder's record: the end of a holder passes the mutex on",
+    "posix/wait.cc": "a wait keeps OpenSSL's errors; the search for OpenSSL knows this library by its read, which waits",
     "sim/sim.cc": "the simulation: its choices let cords go on, and cords that go on make choices",
 }
 # Functions that read a clock or a random source. The simulation owns time and chance, so only core/environment.cc may
-# call them; and threads that a simulation does not have wait by the real time.
+# call them; threads that a simulation does not have wait by the real time; and adopted libraries get the time that their
+# thread lives in.
 CHANCE = re.compile(
     "clock_gettime|clock_getres|gettimeofday|time|times|clock|ftime|timespec_get|getrandom|getentropy|arc4random[a-z_]*"
     "|rand|rand_r|random|random_r|srand|srandom|[dejlmn]*rand48(_r)?"
 )
-MAY_ASK = ("core/environment.cc", "io/offload.cc")
+MAY_ASK = ("core/environment.cc", "io/offload.cc", "posix/simulated_clock.cc")
 
 
 def folder(path):

@@ -6,7 +6,8 @@ if(FIBERRT_SANITIZE OR CMAKE_CROSSCOMPILING)
 endif()
 set(programs_with_pages)
 if(TARGET fiberrt-doctor)
-    set(programs_with_pages $<TARGET_FILE:fiberrt-doctor> $<TARGET_FILE:fiberrt_sim>)
+    set(programs_with_pages $<TARGET_FILE:fiberrt-doctor> $<TARGET_FILE:fiberrt_sim>
+        $<TARGET_FILE:fiberrt_run>)
 endif()
 add_test(NAME manual
     COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/manual.sh ${PROJECT_SOURCE_DIR} ${PROJECT_BINARY_DIR}

@@ -61,6 +61,8 @@ GROUPS = (
     (r"fiber_reschedule(_if_due)?", "let the other fibers run (other systems call this yield)"),
     (r"fiber_transfer(rer)?", "switch directly to a fiber"),
     (r"fiber_noswitch_(enter|leave)", "sections in which no call switches"),
+    (r"fiber_here", "whether the caller may wait as a fiber"),
+    (r"fiber_posix_\w+", "let unmodified libraries wait as fibers"),
     (r"fiber_cancel(led)?", "cancel a fiber"),
     (r"fiber_interrupt(ed)?", "end one wait of a fiber"),
     (r"fiber_scope_(open|cancel|set_timeout|close)", "scopes: deadlines and cancels for the calls between"),

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 // Transfers, connections and descriptors: the POSIX-named calls.
+#include "api/adopted.h"
 #include "api/api.h"
 #include "base/keep_errno.h"
 #include "io/close.h"
@@ -147,6 +148,11 @@ int fiber_connect(int fd, const struct sockaddr* address, socklen_t length) {
 int fiber_close(int fd) {
     Cord* cord = cord_here();
     return cord ? io_close(*cord, fd) : no_cord();
+}
+
+int fiberrt::close_for_library(int fd) {
+    Cord* cord = cord_here();
+    return cord ? io_close(*cord, fd, EndsUsesOf::own_cord) : no_cord();
 }
 
 int fiber_poll_fd(int fd, int events) {

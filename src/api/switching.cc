@@ -140,6 +140,13 @@ int fiber_noswitch_enter(void) {
     return 0;
 }
 
+int fiber_here(void) {
+    const Cord* cord = this_cord;
+    if (!cord) return 0;
+    const Fiber* me = cord->sched.current;
+    return me && !(me->sched.pending & pending_noswitch);
+}
+
 int fiber_noswitch_leave(void) {
     Cord* cord = cord_for_query();
     if (!cord) return no_cord();

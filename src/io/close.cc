@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// fiber_close: ends every use of a descriptor on all cords, then closes it.
+// fiber_close: ends every use of a descriptor on all cords, then closes it. Also the close of adopted libraries.
 #include "io/close.h"
 
 #include "base/keep_errno.h"
@@ -85,19 +85,20 @@ int close_by_operation(Cord& cord, int fd, bool lingers) {
 // descriptors that are being closed. If it left the list later, the next user of the number would be refused; if it
 // left earlier, a fiber could begin a wait on a file that no number names any more. A descriptor whose close could take
 // long first gets another number, except a regular file, on which no operation waits for ever.
-int io_close(Cord& cord, int fd) {
+int io_close(Cord& cord, int fd, EndsUsesOf whose) {
     if (cord.sched.current->sched.pending & pending_noswitch) return -EPERM;
     if (fd < 0) return -EBADF;
     Closing closing(cord, fd);
     if (!closing.is_only()) return -EBADF;
     end_uses_here(cord, fd);
-    end_uses_elsewhere(cord, fd, end_uses_for_another);
+    if (whose == EndsUsesOf::all_cords) end_uses_elsewhere(cord, fd, end_uses_for_another);
     if (cord.io && cord.io->backend->closing) cord.io->backend->closing(cord.io->state, fd);
     int64_t result = closing.close_at_once();
     if (result == op_blocking) {
         int64_t copy = closing.close_after_copy(&result);
         int number = int(copy);
-        bool by_operation = !hooks::watches_descriptors();
+        bool waits = whose == EndsUsesOf::all_cords || number != fd;
+        bool by_operation = waits && !hooks::watches_descriptors();
         if (copy == op_blocking)
             charge_and_poll(cord); // coverage: uncounted
         else

@@ -27,6 +27,7 @@ enum class Site : uint8_t {
     cord,          // which cord runs next, counted from the one after the present cord
     in_between,    // not 0: another cord runs in the middle of this cord's action
     victim,        // which worker of a pool an idle worker tries to steal from first
+    after_call,    // 1: other fibers run before a call of an adopted library returns
     short_transfer,
     again,
     signal,

@@ -76,8 +76,9 @@ uint32_t Simulation::pick(uint32_t n, Site site) {
     return choice;
 }
 
-bool Simulation::fault(int level, uint32_t one_in, Site site) {
-    if (faults < level) return false;
+bool Simulation::fault(int level, uint32_t one_in, Site site) { return faults >= level && happens(one_in, site); }
+
+bool Simulation::happens(uint32_t one_in, Site site) {
     uint32_t choice = choices.pick(2, site, one_in);
     if (trace.wanted()) trace.line(now, "pick %u/2 %s", choice, choices.name_of(site));
     return choice;

@@ -25,6 +25,7 @@
 //   Cords started here have no threads of the system, and share that one thread (sim_cords.cc).
 // - Operations are done by plain system calls, on files that only this process uses (sim_files.cc): pipes and sockets
 //   that have both ends here, and regular files. Others end with -ENOTSUP. fiber_fsync writes nothing to the disk.
+// - Adopted libraries (src/posix) make their calls themselves, and ask for choices and faults first (adopted.h).
 // - When nothing can ever happen again on any cord, the wait of the first cord's main flow ends with -EDEADLK, even if
 //   operations are under way. If that wait cannot be ended, the process ends by abort().
 // - Equal choices make equal runs, with traces that are equal to the byte.
@@ -56,6 +57,8 @@ struct Simulation {
     uint32_t pick(uint32_t n, Site site);
     // Chooses whether a fault of this level happens, once in so many times.
     bool fault(int level, uint32_t one_in, Site site);
+    // Chooses whether an event happens that is not the ordinary one, once in so many times.
+    bool happens(uint32_t one_in, Site site);
 };
 
 extern Simulation simulation;
@@ -104,6 +107,7 @@ enum class DescriptorKind : uint8_t {
     stream,   // a connected socket
     datagram, // any other socket
     event,    // an eventfd
+    epoll,    // an epoll instance that watches only descriptors of the other kinds
     unseen,   // not known yet
 };
 DescriptorKind kind_of_descriptor(int fd);

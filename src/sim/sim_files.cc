@@ -162,13 +162,34 @@ DescriptorKind kind_of_device(const struct stat& file) {
     return known ? DescriptorKind::null : DescriptorKind::foreign;
 }
 
+// Whether all descriptors that an epoll instance watches are usable in a simulation.
+bool watches_own_only(int fd) {
+    char path[40];
+    snprintf(path, sizeof path, "/proc/self/fdinfo/%d", fd);
+    FILE* info = fopen(path, "re");
+    if (!info) return false;
+    bool own = true;
+    for (char line[256]; own && fgets(line, sizeof line, info);) {
+        if (strncmp(line, "tfd:", 4) != 0) continue;
+        const char* number = line + 4 + strspn(line + 4, " ");
+        uint64_t watched;
+        if (!parse_decimal(&number, &watched) || watched == uint64_t(fd)) continue;
+        DescriptorKind kind = kind_of_descriptor(int(watched));
+        own = kind != DescriptorKind::foreign && kind != DescriptorKind::none;
+    }
+    fclose(info);
+    return own;
+}
+
 DescriptorKind kind_of_nameless(int fd) {
     char link[32];
     char name[32];
     snprintf(link, sizeof link, "/proc/self/fd/%d", fd);
     ssize_t length = readlink(link, name, sizeof name - 1);
     name[length < 0 ? 0 : length] = '\0';
-    return strcmp(name, "anon_inode:[eventfd]") == 0 ? DescriptorKind::event : DescriptorKind::foreign;
+    if (strcmp(name, "anon_inode:[eventfd]") == 0) return DescriptorKind::event;
+    bool epoll = strcmp(name, "anon_inode:[eventpoll]") == 0 && watches_own_only(fd);
+    return epoll ? DescriptorKind::epoll : DescriptorKind::foreign;
 }
 
 } // namespace
@@ -212,7 +233,7 @@ bool may_connect(const void* address, uint64_t length) {
     Address to = {};
     // The kernel ignores what follows the address proper.
     size_t used = length < sizeof to ? length : sizeof to;
-    if (length < sizeof to.any.sa_family || check_readable(address, used)) return true; // the call reports the error
+    if (length < sizeof(sockaddr) || check_readable(address, used)) return true; // the call reports the error
     memcpy(&to, address, used);
     if (to.any.sa_family == AF_UNIX || to.any.sa_family == AF_UNSPEC)
         return true; // checked after the connect, by the peer's process

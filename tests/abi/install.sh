@@ -7,11 +7,15 @@
 rm -rf "$stage"
 DESTDIR=$stage "$CMAKE" --install "$build" >"$work/log" 2>&1 || fail "$(cat "$work/log")"
 use_stage
-for file in libfiberrt.so libfiberrt.so.1 libfiberrt.a pkgconfig/fiberrt.pc cmake/fiberrt/fiberrt-config.cmake \
+for file in libfiberrt.so libfiberrt.so.1 libfiberrt.a pkgconfig/fiberrt.pc libfiberrt_posix.so \
+    libfiberrt_posix.so.1 pkgconfig/fiberrt-posix.pc cmake/fiberrt/fiberrt-config.cmake \
     cmake/fiberrt/fiberrt-config-version.cmake; do
     [ -e "$libdir/$file" ] || fail "$file is not installed"
 done
 [ -x "$prefix/bin/fiberrt-sim" ] || fail 'fiberrt-sim is not installed'
+# The installed fiberrt-run finds the installed library.
+env -u LD_LIBRARY_PATH "$prefix/bin/fiberrt-run" --list cat /dev/null 2>"$work/list" || fail "fiberrt-run: $(cat "$work/list")"
+grep -q 'cat: .*read' "$work/list" || fail "fiberrt-run has not adopted cat: $(cat "$work/list")"
 for header in "$source/include/fiberrt.h" "$source/include/fiberrt.hpp" "$build/include/fiberrt_dl.h"; do
     cmp "$header" "$prefix/include/$(basename "$header")" || fail "the installed $(basename "$header") differs"
 done
@@ -47,8 +51,10 @@ else
     echo 'LEFT OUT: the man pages of sections 3 and 7: they are not made, as FIBERRT_MANUAL is OFF or there is no python3'
 fi
 # Installed files must not point back to the build folder.
-for file in "$libdir/pkgconfig/fiberrt.pc" "$libdir"/cmake/fiberrt/*.cmake; do
+for file in "$libdir"/pkgconfig/fiberrt*.pc "$libdir"/cmake/fiberrt/*.cmake; do
     if grep -nF -e "$build" -e "$source" "$file"; then fail "$file names the build or source folder"; fi
 done
-if readelf -d "$libdir/libfiberrt.so.1" | grep -E 'RPATH|RUNPATH'; then fail 'the library has a run path'; fi
+for file in libfiberrt.so.1 libfiberrt_posix.so.1; do
+    if readelf -d "$libdir/$file" | grep -E 'RPATH|RUNPATH'; then fail "$file has a run path"; fi
+done
 echo "ok: installed below $stage"

@@ -17,6 +17,13 @@ $CXX -std=c++17 -Wall -Wextra -Wpedantic -Werror "$here/consumer.cc" -o "$work/c
     $(staged_pkg_config --cflags --libs fiberrt)
 expect 'consumer: fine' "$work/cxx"
 
+# The library that adopts the whole program, although the program names nothing in it.
+# shellcheck disable=SC2046,SC2086
+$CC $warnings -DWITH_FIBERS "$source/tests/posix/whole_program.c" -o "$work/posix" -Wl,--as-needed \
+    $(staged_pkg_config --cflags --libs fiberrt-posix)
+expect fine "$work/posix" fibers
+ldd "$work/posix" | grep -q 'libfiberrt_posix\.so\.1' || fail 'the program is not linked with libfiberrt_posix.so.1'
+
 # It must not need the .pc files of libraries that only the archive needs.
 PKG_CONFIG_LIBDIR=$(dirname "$(find "$stage" -name fiberrt.pc)") pkg-config --cflags fiberrt >/dev/null ||
     fail 'pkg-config wants more than fiberrt.pc'

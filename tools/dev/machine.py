@@ -91,8 +91,8 @@ def llvm_cov() -> bool:
     return tool("clang") and os.access(output("clang", "--print-prog-name=llvm-cov").strip(), os.X_OK)
 
 
-def glib() -> bool:
-    return succeeds("pkg-config", "--exists", "glib-2.0")
+def module(name: str) -> bool:
+    return succeeds("pkg-config", "--exists", name)
 
 
 def venv() -> bool:

@@ -58,9 +58,6 @@ class Steps:
             f"-DFIBERRT_PEERS_DIR={machine.PEERS}",
         )  # fmt: skip
 
-    def release(self) -> bool:
-        return self.build_release("OFF") and run_ctest(self.ledger, "release")
-
     def benchmarks(self) -> bool:
         return self.build_release("ON") and run_ctest(self.ledger, "release", "--tests-regex", "^bench_smoke")
 
@@ -112,6 +109,7 @@ class Steps:
             "--target",
             "fiberrt",
             "fiberrt_archive",
+            "fiberrt_posix",
             "backend_selection_test",
             "io_refused_test",
             "deny_uring",
@@ -209,7 +207,8 @@ class Steps:
 
     def debian_13(self) -> bool:
         """Tests with the compiler, the C library and the libraries of a newer release of Debian."""
-        status = run(["debian/other_release.sh", "trixie", BUILD / "debian-13"])
+        env = {"CONFORMANCE": RELEASE / "tests/conformance"}
+        status = run(["debian/other_release.sh", "trixie", BUILD / "debian-13"], env)
         return self.ran(status, "THE BUILD AND THE CONFORMANCE SUITE ON DEBIAN 13",
                         "its system could not be made; see build/debian-13")  # fmt: skip
 

@@ -128,6 +128,30 @@ static void try_watchdog(void) {
     assert(fiber_watchdog_stop() == 0 && reported);
 }
 
+/* EXAMPLE fiber_posix_adopt: Blocking calls of the program and of its libraries wait as fibers. Prints which. */
+static int show(const char *library, const char *function, void *out) {
+    return fprintf(out, "%s: %s\n", library, function) < 0;
+}
+
+static int adopt_all(void) {
+    int functions = fiber_posix_adopt(NULL, 0); /* or, for one library, "libpq.so" */
+    if (functions < 0) return functions;
+    return fiber_posix_each(show, stdout);
+}
+/* END */
+
+static void try_posix(void) { assert(adopt_all() == 0 && fiber_posix_release(NULL) > 0); }
+
+/* EXAMPLE fiber_here: A function that blocks its thread only where it must. */
+static void wait_a_little(void) {
+    if (fiber_here()) {
+        fiber_sleep(FIBER_MSEC(1));
+    } else {
+        usleep(1000);
+    }
+}
+/* END */
+
 static void *return_argument(void *arg) { return arg; }
 
 static int try_dl(void *arg, void **result) {
@@ -154,6 +178,8 @@ int main(void) {
     try_step();
     try_exchange();
     try_watchdog();
+    try_posix();
+    wait_a_little();
     assert(try_dl(arg, &result) == 0 && result == arg);
     return 0;
 }
