@@ -45,6 +45,12 @@ export PIP_DISABLE_PIP_VERSION_CHECK=1
 "$venv/bin/python" -c 'import psycopg2, psycopg' 2>/dev/null ||
     "$venv/bin/pip" install --only-binary :all: 'psycopg2-binary >= 2.9' 'psycopg[binary] >= 3.1' >"$folder/pip.log" 2>&1 ||
     tail -n 5 "$folder/pip.log"
+# Others that fiberrt.native adopts. MySQLdb is compiled, and needs libmariadb-dev.
+"$venv/bin/python" -c 'import pycurl, pymssql, lxml, confluent_kafka' 2>/dev/null ||
+    "$venv/bin/pip" install --only-binary :all: pycurl pymssql lxml confluent-kafka >"$folder/pip.log" 2>&1 ||
+    tail -n 5 "$folder/pip.log"
+"$venv/bin/python" -c 'import MySQLdb' 2>/dev/null || "$venv/bin/pip" install mysqlclient >"$folder/pip.log" 2>&1 ||
+    tail -n 5 "$folder/pip.log"
 # Neither may MarkupSafe, which Flask needs. The extra of kombu restricts redis to versions that kombu supports.
 "$venv/bin/python" -c 'import waitress, flask, celery, kombu' 2>/dev/null ||
     "$venv/bin/pip" install --only-binary :all: 'waitress >= 3.0' 'flask >= 3.0' 'celery >= 5.4' 'kombu[redis] >= 5.4' \

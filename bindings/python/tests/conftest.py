@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
 """Fixtures that the tests share: separate programs, for tests that may crash, and a check that no fiber is left."""
 
+import re
 import signal
 import subprocess
 import sys
@@ -22,7 +23,9 @@ class Outcome:
 
 def run_program(source: str, *args: str, timeout: float = 400) -> Outcome:
     done = subprocess.run(
-        [sys.executable, "-X", "faulthandler", "-c", textwrap.dedent(source), *args],
+        # Since 3.12, the interpreter warns of each fork beside threads, and the package's offload has some.
+        [sys.executable, "-X", "faulthandler", "-W", "ignore:This process:DeprecationWarning",
+         "-c", textwrap.dedent(source), *args],
         capture_output=True,
         text=True,
         timeout=timeout,
@@ -30,6 +33,12 @@ def run_program(source: str, *args: str, timeout: float = 400) -> Outcome:
         preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),
     )
     return Outcome(done.returncode, done.stdout, done.stderr)
+
+
+def without_the_interpreters_own(err: str) -> str:
+    """CPython 3.13.0 to 3.13.2 write this at their end if a thread that they had not started is left over."""
+    pattern = r"Exception ignored in: <function _DeleteDummyThreadOnDel\.__del__ .*\nTraceback .*\n  File .*\n(?:    .*\n)*TypeError: .*\n"
+    return re.sub(pattern, "", err) if (3, 13) <= sys.version_info < (3, 13, 3) else err
 
 
 @pytest.fixture
@@ -45,7 +54,7 @@ def lines(program):
     def run(source: str, *args: str) -> list[str]:
         done = program(source, *args)
         assert done.code == 0, done.err
-        assert done.err == ""
+        assert without_the_interpreters_own(done.err) == ""
         return done.out.splitlines()
 
     return run

@@ -143,14 +143,17 @@ small.close(); client.close()
 """, str(redis), how) == ["all wait", "True", "True", "True"]  # fmt: skip
 
 
-# The library waits in C. patch() makes it call Python instead, whether it is imported before or after patch().
+# The library waits in C. patch() adopts it or, without that, makes it call Python instead, whether it is imported before
+# or after patch().
 @pytest.mark.parametrize("how", ["fibers", "threads"])
 @pytest.mark.parametrize("module", ["psycopg2", "psycopg"])
 @pytest.mark.parametrize("first", ["", "import psycopg2, psycopg"], ids=["patched first", "imported first"])
-def test_psycopg(lines, postgres, module, first, how):
+@pytest.mark.parametrize("native", [True, False], ids=["native", "not native"])
+def test_psycopg(lines, postgres, module, native, first, how):
     servers.needs("the test of psycopg2 and psycopg", "psycopg2", "psycopg")
-    assert lines(first + START + """
-import psycopg2, psycopg
+    assert lines(first + START.replace("patch()", f"patch(native={native})") + """
+import psycopg2, psycopg, fiberrt.native
+print(fiberrt.native.is_adopted(sys.argv[3]), psycopg2.extensions.get_wait_callback() is None)
 module = sys.modules[sys.argv[3]]
 def connect(): return module.connect(f"host=127.0.0.1 port={port} user=postgres dbname=postgres")
 def run(connection, statement, *values):
@@ -174,7 +177,30 @@ results = in_all(work)
 releaser.result()
 print(len({process for process, _ in results}), [number for _, number in results] == list(range(COUNT)))
 first.close()
-""", str(postgres), how, module) == ["all wait", "100 True"]  # fmt: skip
+""", str(postgres), how, module) == [f"{native} {native}", "all wait", "100 True"]  # fmt: skip
+
+
+def test_copy_and_large_objects_of_psycopg2(lines, postgres):
+    servers.needs("the test of psycopg2 and psycopg", "psycopg2", "psycopg")
+    # psycopg2 refuses both if it calls Python to wait.
+    assert lines(START + """
+import io, psycopg2
+def work(i):
+    connection = psycopg2.connect(f"host=127.0.0.1 port={port} user=postgres dbname=postgres")
+    with connection.cursor() as cursor:
+        cursor.execute("CREATE TEMPORARY TABLE numbers (number integer)")
+        cursor.copy_from(io.StringIO("".join(f"{i + k}\\n" for k in range(1000))), "numbers")
+        out = io.StringIO()
+        cursor.copy_to(out, "numbers")
+        sums = sum(map(int, out.getvalue().split()))
+    large = connection.lobject(0, "wb")
+    large.write(b"%d" % i * 10000)
+    large.close()
+    content = connection.lobject(large.oid, "rb").read()
+    connection.close()
+    return sums == 1000 * i + 499500 and content == b"%d" % i * 10000
+print(set(in_all(work)))
+""", str(postgres), "fibers") == ["{True}"]  # fmt: skip
 
 
 @pytest.mark.parametrize("how", ["fibers", "threads"])

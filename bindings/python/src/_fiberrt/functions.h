@@ -9,6 +9,7 @@ namespace fiberrt_python {
 extern PyMethodDef fiber_functions[];
 extern PyMethodDef io_functions[];
 extern PyMethodDef life_functions[];
+extern PyMethodDef native_functions[];
 extern PyMethodDef offload_functions[];
 extern PyMethodDef scope_functions[];
 extern PyMethodDef sight_functions[];

@@ -48,7 +48,7 @@ int execute(PyObject* module) {
     }
     if (PyModule_AddObjectRef(module, "CancelledError", cancelled_error) < 0) return -1;
     for (PyMethodDef* table : {fiber_functions, switching_functions, scope_functions, io_functions, offload_functions,
-                               sight_functions, life_functions, signal_functions, socket_functions})
+                               sight_functions, life_functions, native_functions, signal_functions, socket_functions})
         if (PyModule_AddFunctions(module, table) < 0) return -1;
     if (locks_add(module) < 0 || queues_add(module) < 0 || channels_add(module) < 0) return -1;
     // The version of the package, too, which has no separate number.

@@ -92,15 +92,17 @@ Settled settle_io_error(int64_t result, const Timeout* timeout) {
     return own < 0 ? settle_error(own, timeout) : Settled::failed;
 }
 
+bool turn_is_long(World* world) {
+    int64_t now = fiber_now();
+    if (world->polled_turn == world->turns) return now - world->polled_ns >= FIBER_MSEC(1);
+    world->polled_turn = world->turns;
+    world->polled_ns = now;
+    return false;
+}
+
 bool poll_turn_slowly() {
     World* here = this_world;
-    int64_t now = fiber_now();
-    if (here->polled_turn != here->turns) {
-        here->polled_turn = here->turns;
-        here->polled_ns = now;
-        return true;
-    }
-    if (now - here->polled_ns < FIBER_MSEC(1) || !in_own_frames(here)) return true; // a greenlet cannot wait
+    if (!turn_is_long(here) || !in_own_frames(here)) return true; // a greenlet cannot wait
     here->turns++;
     WaitsFor reason("poll");
     int result = fiber_sleep(0);

@@ -55,7 +55,8 @@ int64_t nanoseconds(PyObject* seconds);
 
 // Polls are calls that return at once, with or without a result. A loop of polls never waits, so no other fiber would
 // run.
-extern bool polls_give_turns; // set by monkey.patch(), for programs written for threads
+bool turn_is_long(World* world); // whether the thread has had polls for 1 ms without a switch; call it at each poll
+extern bool polls_give_turns;    // set by monkey.patch(), for programs written for threads
 bool poll_turn_slowly();
 // Lets the other fibers of the thread run once if the caller has polled for 1 ms without a switch. Each poll calls this
 // before it has a result that an exception would lose. Returns false with an exception set, as by a wait.

@@ -58,7 +58,8 @@ def report_blocking(after: float | None = 0.1) -> None:
 
     A report on sys.stderr shows the stack of the fiber, the innermost call last; each such run is reported once. This
     finds calls that block the thread, such as those of a library that was not written for fibers. The main flow is
-    reported, too, while there are other fibers. None turns the reports off.
+    reported, too, while there are other fibers. A call of a library that fiberrt.native has adopted, and that blocks
+    because its caller holds the GIL, is reported before it blocks. None turns the reports off.
 
     They are on from the start, with 0.1 s, under ``python -X dev`` and if the environment has FIBERRT_DEBUG=1.
     Raises ValueError if the time is not positive.
@@ -69,6 +70,7 @@ def report_blocking(after: float | None = 0.1) -> None:
     if _watch:
         _watch.stopped.release()
     _watch = None if after is None else _Watch(after)
+    _fiberrt.native_report(after is not None)
 
 
 def _begin_again() -> None:

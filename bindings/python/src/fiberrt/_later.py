@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
-"""Settings that fiberrt.monkey makes in modules when a program imports them.
+"""Settings that fiberrt.monkey and fiberrt.native make in modules when a program imports them.
 
-psycopg2 and psycopg wait in C, but can be set to call a Python function instead. If the module queue is imported again,
-it takes SimpleQueue from _queue, which then makes new types. The files of _pyio hold locks of _thread while they wait,
-so they get locks of fibers. Future.done(), running() and cancelled() of concurrent.futures count as polls.
+psycopg2 and psycopg wait in C. If fiberrt.native has not adopted them, they are set to call a Python function instead.
+If the module queue is imported again, it takes SimpleQueue from _queue, which then makes new types. The files of _pyio
+hold locks of _thread while they wait, so they get locks of fibers. Future.done(), running() and cancelled() of
+concurrent.futures count as polls.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ import sys
 from collections.abc import Callable, Sequence
 from functools import wraps
 from importlib.abc import Loader, MetaPathFinder
-from importlib.machinery import ModuleSpec
+from importlib.machinery import ExtensionFileLoader, ModuleSpec
 from types import ModuleType
 from typing import Any
 
@@ -33,13 +34,18 @@ def _wait_for_psycopg2(connection: Any) -> None:
         _fiberrt.wait_fd(connection, events)
 
 
+def _is_adopted(name: str) -> bool:
+    native = sys.modules.get(f"{__package__}.native")
+    return native is not None and bool(native.is_adopted(name))
+
+
 def _set_psycopg2(extensions: Any) -> None:
-    if extensions.get_wait_callback() is None:  # the program has not set another one
+    if not _is_adopted("psycopg2") and extensions.get_wait_callback() is None:  # the program has not set another one
         extensions.set_wait_callback(_wait_for_psycopg2)
 
 
 def _set_psycopg(waiting: Any) -> None:
-    if "PSYCOPG_WAIT_FUNC" not in os.environ:
+    if not _is_adopted("psycopg") and "PSYCOPG_WAIT_FUNC" not in os.environ:
         # Wait by poll() of the module select or, in older versions, by a selector, but not in C.
         waiting.wait = getattr(waiting, "wait_poll", waiting.wait_selector)
 
@@ -86,11 +92,11 @@ _SETTINGS: dict[str, tuple[Callable[[Any], None], set[str]]] = {
 
 
 class _Loader(Loader):
-    """Wraps a module's loader: loads the module, makes its setting, and restores the original loader."""
+    """Wraps a module's loader: loads the module, makes its settings, and restores the original loader."""
 
-    def __init__(self, loader: Any, setting: Callable[[Any], None]) -> None:
+    def __init__(self, loader: Any, settings: list[Callable[[Any], None]]) -> None:
         self._loader = loader
-        self._setting = setting
+        self._settings = settings
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._loader, name)
@@ -104,27 +110,33 @@ class _Loader(Loader):
             module.__spec__.loader = self._loader
         module.__loader__ = self._loader
         self._loader.exec_module(module)
-        self._setting(module)
+        for setting in self._settings:
+            setting(module)
 
 
 class _Finder(MetaPathFinder):
-    """Wraps the loaders of the modules that have a setting. The other finders find these modules."""
+    """Wraps the loaders of the modules that have settings, and of the extension modules of packages that are followed.
+    The other finders find these modules."""
 
     def __init__(self) -> None:
-        self.settings: dict[str, Callable[[Any], None]] = {}
+        self.settings: dict[str, list[Callable[[Any], None]]] = {}
+        self.followed: dict[str, Callable[[Any], None]] = {}
 
     def find_spec(
         self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
     ) -> ModuleSpec | None:
-        setting = self.settings.get(fullname)
-        if setting is None:
+        settings = self.settings.get(fullname, [])
+        followed = self.followed.get(fullname.partition(".")[0])
+        if not settings and followed is None:
             return None
         for finder in sys.meta_path:
             find = getattr(finder, "find_spec", None)
             spec: ModuleSpec | None = None if finder is self or find is None else find(fullname, path, target)
             if spec is not None:
-                if hasattr(spec.loader, "exec_module"):
-                    spec.loader = _Loader(spec.loader, setting)
+                if followed is not None and isinstance(spec.loader, ExtensionFileLoader):
+                    settings = [followed, *settings]
+                if settings and hasattr(spec.loader, "exec_module"):
+                    spec.loader = _Loader(spec.loader, settings)
                 return spec
         return None
 
@@ -132,13 +144,38 @@ class _Finder(MetaPathFinder):
 _finder = _Finder()
 
 
+def _find_with_us() -> None:
+    if _finder not in sys.meta_path:
+        sys.meta_path.insert(0, _finder)
+
+
+def set_when_imported(name: str, setting: Callable[[Any], None]) -> None:
+    """Make a setting in a module, now or at the later import."""
+    settings = _finder.settings.setdefault(name, [])
+    if setting in settings:
+        return
+    settings.append(setting)
+    _find_with_us()
+    if name in sys.modules:
+        setting(sys.modules[name])
+
+
 def watch(patched: set[str]) -> None:
     """Make the settings that belong to these patched modules of the standard library, now or at the later import."""
     for name, (setting, needed) in _SETTINGS.items():
-        if name in _finder.settings or not needed <= patched:
-            continue
-        _finder.settings[name] = setting
-        if name in sys.modules:
-            setting(sys.modules[name])
-    if _finder not in sys.meta_path:
-        sys.meta_path.insert(0, _finder)
+        if needed <= patched:
+            set_when_imported(name, setting)
+
+
+def follow(package: str, imported: Callable[[Any], None]) -> None:
+    """Call imported(module) after the import of each extension module of a package, or of this module."""
+    _finder.followed[package] = imported
+    _find_with_us()
+
+
+def unfollow(package: str) -> None:
+    _finder.followed.pop(package, None)
+
+
+def followed() -> list[str]:
+    return list(_finder.followed)

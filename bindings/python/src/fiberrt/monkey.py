@@ -18,14 +18,17 @@ lets the other fibers of the thread run after every 1 ms. Such a call then raise
 
 os.read(), os.write(), os.sendfile() and os.splice() wait as fibers for pipes, sockets, terminals and eventfds. So do
 os.open() of a FIFO, os.system(), fcntl.flock() and fcntl.lockf(). A cancel, or an exception of a signal handler, ends
-the wait of os.system() at once; the command continues, and the program ignores SIGINT until the command ends. psycopg2
-and psycopg wait as fibers, also if they are imported later.
+the wait of os.system() at once; the command continues, and the program ignores SIGINT until the command ends.
+
+patch() without names also adopts the database clients and other C extensions of fiberrt.native.KNOWN, now or when the
+program imports them: psycopg2, psycopg, MySQLdb, pycurl and pymssql wait as fibers. patch(native=False) leaves them
+alone; psycopg2 and psycopg then wait as fibers by their own means.
 
 These still block the thread, or fail, after patch():
 
 - Files, sys.stdin and input(): call them by offload() or to_thread().
 - The builtin open() of a FIFO: use os.open() and os.fdopen().
-- C extensions that wait by themselves: call them by offload() or to_thread().
+- Other C extensions that wait by themselves: try fiberrt.native.adopt(), or call them by offload() or to_thread().
 - Fibers that compute: call reschedule() in their loops.
 - Waits in a greenlet, or in a signal handler or finalizer that runs during a switch: nothing can switch fibers there.
   The calls of os and fcntl named above block the thread as usual, and other waits raise RuntimeError. Let another
@@ -121,10 +124,13 @@ _SPECIAL: dict[str, Callable[[], None]] = {
 }
 
 
-def patch(*modules: str) -> None:
-    """Replace the waiting calls of these modules of the standard library. Without arguments, patch all known modules:
-    fcntl, os, queue, select, selectors, signal, socket, ssl, subprocess, threading and time. queue and threading must
-    be patched together. Patching a module again has no effect. ValueError: a module is not known."""
+def patch(*modules: str, native: bool | None = None) -> None:
+    """Replace the waiting calls of these modules of the standard library. Without names, patch all known modules: fcntl,
+    os, queue, select, selectors, signal, socket, ssl, subprocess, threading and time. queue and threading must be
+    patched together. Patching a module again has no effect. ValueError: a module is not known.
+
+    native: whether to adopt the packages of fiberrt.native.KNOWN, now or when they are imported. None: if no names are
+    given."""
     known = {*_NAMES, *_SPECIAL}
     for name in modules:
         if name not in known:
@@ -146,6 +152,8 @@ def patch(*modules: str) -> None:
                     setattr(there, what, getattr(own[name], what))
         _done.add(name)
     _fiberrt.let_polls_give_turns()
+    if native or (native is None and not modules):
+        import_module(f"{__package__}.native")._follow_known()
     _later.watch(_done)
 
 
