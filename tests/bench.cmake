@@ -24,9 +24,9 @@ else()
     # Where the kernel has no light guard pages (before Linux 6.13) 100,000 guarded stacks pass its limit on mappings.
     set(bench_smoke_names
         yield/same yield/different yield/1000 yield/1000x16 yield/deep3 yield/shuffled1000 parkwake spawn
-        crosswake spawnbatch scale/10 memory/10000 sim lock channel scope task hosted hooks select echo copy)
+        crosswake spawnbatch scale/10 memory/10000 sim lock channel scope task hosted hooks select posix echo copy)
     message(STATUS "Test bench_smoke measures ${bench_smoke_names}; not the shapes with 100,000 fibers and more, which "
-        "not every kernel can run, nor sleep, which takes long, nor http, which needs wrk and nginx.")
+        "not every kernel can run, nor sleep, which takes long, nor http, https and query, which need servers.")
 
     add_test(NAME bench_smoke.run
         COMMAND Python3::Interpreter "${bench_source_dir}/run.py" --build-dir "${CMAKE_BINARY_DIR}"

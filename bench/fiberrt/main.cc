@@ -10,5 +10,6 @@ int main(int argc, char **argv) {
     subject::add_hooks();
     subject::add_cords();
     subject::add_simulation();
+    subject::add_posix();
     return bench::run_main(argc, argv);
 }

@@ -43,5 +43,6 @@ void add_hosted();
 void add_hooks();
 void add_cords();
 void add_simulation();
+void add_posix();
 
 } // namespace subject

@@ -61,7 +61,7 @@ http {{
     fastcgi_temp_path {directory}/3;
     uwsgi_temp_path {directory}/4;
     scgi_temp_path {directory}/5;
-    server {{ listen 127.0.0.1:{port} reuseport; root {directory}/root; }}
+    server {{ listen 127.0.0.1:{port}{ssl} reuseport; root {directory}/root; {certificate} }}
 }}
 """
 
@@ -70,32 +70,40 @@ class Http:
     """A web server that serves a page of 1 KiB, opened anew at each request, and wrk."""
 
     names = ("http/1k", "http/1k_2threads")
+    example = "httpd"
 
     def __init__(self, subject, arguments):
         self.subject = subject
-        self.seconds = max(1, math.ceil(20 * arguments.min_time))  # wrk takes no fractions
         self.peers = arguments.peers_dir
-        self.wrk = shutil.which("wrk")
-        if not self.wrk:
-            raise LeftOut("no wrk to put load on it")
+        self.find_load(arguments)
         if subject == "nginx":
             unpacked = self.peers / "usr" / "sbin" / "nginx"
             self.program = unpacked if unpacked.is_file() else shutil.which("nginx")
             if not self.program:
                 raise LeftOut(f"neither {unpacked} nor an installed one")
         else:
-            self.program = arguments.build_dir / "examples" / "httpd"
+            self.program = arguments.build_dir / "examples" / self.example
             if not self.program.is_file():
                 raise LeftOut(f"not built (no {self.program})")
 
+    def find_load(self, arguments):
+        self.seconds = max(1, math.ceil(20 * arguments.min_time))  # wrk takes no fractions
+        self.wrk = shutil.which("wrk")
+        if not self.wrk:
+            raise LeftOut("no wrk to put load on it")
+
     def server(self, directory, cpus, threads):
-        if self.subject != "nginx":
-            command = [self.program, "--port", "0", "--root", directory / "root", "--threads", str(threads)]
-            return Server(command, r"listening on .*:(\d+)/", cpus)
+        if self.subject == "nginx":
+            return self.nginx(directory, cpus, threads)
+        command = [self.program, "--port", "0", "--root", directory / "root", "--threads", str(threads)]
+        return Server(command, r"listening on .*:(\d+)/", cpus)
+
+    def nginx(self, directory, cpus, threads, ssl="", certificate=""):
         with socket.create_server(("127.0.0.1", 0)) as free:
             port = free.getsockname()[1]
         config = directory / "nginx.conf"
-        config.write_text(NGINX_CONF.format(directory=directory, port=port, workers=threads, sendfile=NGINX_SENDFILE))
+        config.write_text(NGINX_CONF.format(directory=directory, port=port, workers=threads, sendfile=NGINX_SENDFILE,
+                                            ssl=ssl, certificate=certificate))
         libraries = f"{self.peers}/usr/lib/x86_64-linux-gnu"
         return Server([self.program, "-p", directory, "-e", directory / "error.log", "-c", config], None, cpus, port,
                       {**os.environ, "LD_LIBRARY_PATH": libraries})
@@ -111,12 +119,16 @@ class Http:
             (directory / "root").mkdir()
             (directory / "root" / "page.html").write_text("x" * 1023 + "\n")
             with self.server(directory, server_cpu, threads) as server:
-                url = f"http://127.0.0.1:{server.port}/page.html"
-                call([self.wrk, "-t1", "-c100", "-d1", url], load_cpu)  # the cost of the first requests does not count
-                before = server.cpu_ns()
-                output = call([self.wrk, "-t1", "-c100", f"-d{self.seconds}", url], load_cpu)
-                after = server.cpu_ns()
+                return {shape: self.cpu_us(server, shape, load_cpu)}, None
+
+    def cpu_us(self, server, _, load_cpu):
+        """The server's CPU time per request."""
+        command = [self.wrk, "-t1", "-c100", f"http://127.0.0.1:{server.port}/page.html"]
+        call([*command, "-d1"], load_cpu)  # the cost of the first requests does not count
+        before = server.cpu_ns()
+        output = call([*command, f"-d{self.seconds}"], load_cpu)
+        after = server.cpu_ns()
         done = re.search(r"(\d+) requests in", output)
         if not done or "Non-2xx" in output or "Socket errors" in output:
             raise Failure("wrk saw errors: " + " ".join(re.findall("Non-2xx.*|Socket errors.*", output)))
-        return {shape: (after - before) / int(done[1]) / 1000}, None
+        return (after - before) / int(done[1]) / 1000

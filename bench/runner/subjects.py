@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
 """The subjects, and the benchmarks that each can measure on this machine."""
 
+from runner.adopted import Https, Query
 from runner.benches import BENCHES, GROUPS, Failure, LeftOut
 from runner.copying import Copy
 from runner.of_python import Python
@@ -9,14 +10,14 @@ from runner.suite import Suite
 
 
 SUBJECTS = {
-    "bare": (Suite,), "fiberrt": (Suite, Echo, Http, Copy, Python), "cxx20": (Suite,), "boost_context": (Suite,),
+    "bare": (Suite,), "fiberrt": (Suite, Echo, Http, Https, Query, Copy, Python), "cxx20": (Suite,), "boost_context": (Suite,),
     "boost_fiber": (Suite,), "state_threads": (Suite,), "epoll": (Echo,), "uring": (Echo,), "uring_multi": (Echo,),
-    "fiberrt_ev": (Echo, Copy), "libev": (Echo,), "libuv": (Echo,), "nginx": (Http,), "tool": (Copy,),
+    "fiberrt_ev": (Echo, Copy), "libev": (Echo,), "libuv": (Echo,), "nginx": (Http, Https), "threads": (Query,), "gevent_psycogreen": (Query,), "tool": (Copy,),
     **dict.fromkeys(("gevent", "greenlet", "asyncio", "uvloop", "asyncio_protocol", "uvloop_protocol"), (Python,)),
 }
 
 
-KINDS = {"echo": Echo, "http": Http, "copy": Copy, **dict.fromkeys(GROUPS["python"], Python)}  # of all other benchmarks: Suite
+KINDS = {"echo": Echo, "http": Http, "https": Https, "query": Query, "copy": Copy, **dict.fromkeys(GROUPS["python"], Python)}  # of all other benchmarks: Suite
 
 
 def find_subjects(arguments, benches):
