@@ -36,7 +36,8 @@ tests() {
     rm -rf "$folder/tests"
     cp -R "$here/tests" "$folder/tests"
     (cd "$folder/tests" &&
-        PATH=$folder/programs "$env/bin/python" -X faulthandler -m pytest -p no:cacheprovider -q -rs "$@")
+        PATH=$folder/programs "$env/bin/python" -X faulthandler -m pytest -p no:cacheprovider -q -rsR \
+            --reruns 2 --reruns-delay 2 --rerun-except TimeoutExpired "$@")
 }
 
 mkdir -p "$folder/empty" "$folder/away" "$folder/programs"
@@ -81,7 +82,7 @@ case $wheel in
 esac
 
 fresh plain
-quiet "$folder/plain/bin/pip" install "$wheel" 'pytest >= 7.4' 'greenlet >= 3.0'
+quiet "$folder/plain/bin/pip" install "$wheel" 'pytest >= 7.4' 'pytest-rerunfailures >= 13' 'greenlet >= 3.0'
 module=$(echo "$folder"/plain/lib/python3*/site-packages/fiberrt/_fiberrt*.so)
 names=$(nm --dynamic --defined-only "$module" | awk '{ print $3 }')
 if [ "$names" != PyInit__fiberrt ]; then
@@ -129,7 +130,7 @@ lib=${config%/cmake/fiberrt/fiberrt-config.cmake}
 fresh shared
 # shellcheck disable=SC2086 # a list of options
 quiet "$folder/shared/bin/pip" install -C cmake.define.FIBERRT_PYTHON_SHARED=ON \
-    $shared_options -C cmake.define.fiberrt_DIR="${config%/*}" "$sdist" 'pytest >= 7.4'
+    $shared_options -C cmake.define.fiberrt_DIR="${config%/*}" "$sdist" 'pytest >= 7.4' 'pytest-rerunfailures >= 13'
 export LD_LIBRARY_PATH="$lib"
 ldd "$folder"/shared/lib/python3*/site-packages/fiberrt/_fiberrt*.so | grep -F "=> $lib/libfiberrt.so"
 say 'some tests, with the shared library'

@@ -33,9 +33,9 @@ if ! [ -x "$venv/bin/python" ]; then
 fi
 export PIP_DISABLE_PIP_VERSION_CHECK=1
 # The packages for the build and the tests. Once installed, they are not looked up again.
-"$venv/bin/python" -c 'import scikit_build_core, pybind11, pytest, greenlet' 2>/dev/null ||
-    "$venv/bin/pip" install 'scikit-build-core >= 0.10' 'pybind11 >= 2.13' 'pytest >= 7.4' 'greenlet >= 3.0' \
-        >"$folder/pip.log" 2>&1 ||
+"$venv/bin/python" -c 'import scikit_build_core, pybind11, pytest, pytest_rerunfailures, greenlet' 2>/dev/null ||
+    "$venv/bin/pip" install 'scikit-build-core >= 0.10' 'pybind11 >= 2.13' 'pytest >= 7.4' 'pytest-rerunfailures >= 13' \
+        'greenlet >= 3.0' >"$folder/pip.log" 2>&1 ||
     not_to_be_had 'the packages that the build and the tests need are not available'
 # Libraries and programs that were not written for fibers. Without them, their tests report that they did not run.
 "$venv/bin/python" -c 'import requests, redis, pg8000, coverage' 2>/dev/null ||
@@ -62,6 +62,8 @@ export PIP_DISABLE_PIP_VERSION_CHECK=1
 cd "$here/tests"
 rm -f "$folder/left_out"
 status=0
-"$venv/bin/python" -X faulthandler -m pytest -q "$@" || status=$?
+# A second and a third chance, for machines with other work to do; pytest names the tests that needed one. After a crash or
+# a hang there is none.
+"$venv/bin/python" -X faulthandler -m pytest -q -rR --reruns 2 --reruns-delay 2 --rerun-except TimeoutExpired "$@" || status=$?
 [ ! -e "$folder/left_out" ] || sort -u "$folder/left_out" | sed 's/\t/: /; s/^/test.sh: DID NOT RUN: /'
 exit "$status"

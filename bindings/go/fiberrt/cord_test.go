@@ -28,7 +28,7 @@ func startCord(t *testing.T) *Cord {
 	if err != nil {
 		t.Fatal(err)
 	}
-	hang := time.AfterFunc(time.Minute, func() {
+	hang := time.AfterFunc(5*time.Minute, func() {
 		Dump(os.Stderr)
 		os.Stderr.Write(stacks())
 		panic("it hangs")

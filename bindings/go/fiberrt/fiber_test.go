@@ -28,7 +28,7 @@ func run(t *testing.T, fn func(f *Fiber)) {
 
 func runWith(t *testing.T, ctx context.Context, fn func(f *Fiber)) error {
 	t.Helper()
-	hang := time.AfterFunc(time.Minute, func() {
+	hang := time.AfterFunc(5*time.Minute, func() {
 		Dump(os.Stderr)
 		os.Stderr.Write(stacks())
 		panic("it hangs")

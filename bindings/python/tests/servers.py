@@ -19,7 +19,7 @@ from pathlib import Path
 
 import pytest
 
-PATIENCE = 60
+PATIENCE = 300
 FOLDER = Path(sys.prefix).parent / "servers"
 # Dependencies of the servers that these tests do not use.
 NOT_NEEDED = re.compile(r"libllvm|postgresql$|postgresql-(common|client|contrib)|ssl-cert|perl|locales|systemd|debconf")
@@ -187,6 +187,10 @@ def postgres(connections: int):
         options = ["-D", data, "-p", str(port), "-k", str(place.data), "-h", "127.0.0.1", "-F"]
         options += ["-N", str(connections), "-c", "jit=off", "-c", "shared_buffers=16MB", "-c", "authentication_timeout=300"]
         with serving(place.start("postgres", *options), place.log, port, signal.SIGINT):
+            until = time.monotonic() + PATIENCE  # it listens before it accepts connections
+            while "ready to accept connections" not in place.log.read_text(errors="replace"):
+                assert time.monotonic() < until, place.log.read_text(errors="replace")
+                time.sleep(0.02)
             yield port
     finally:
         shutil.rmtree(place.data)

@@ -17,7 +17,7 @@ import pytest
 import servers
 
 COUNT = 8
-PATIENCE = 100
+PATIENCE = 300
 
 # Passes when COUNT flows are in it at once, each in a fiber of one thread. All of them sleep at the same time.
 TOGETHER = f"""

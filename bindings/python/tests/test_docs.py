@@ -67,6 +67,7 @@ def test_the_readme_s_program_with_requests_runs(program, monkeypatch):
         address = f"http://127.0.0.1:{server.server_address[1]}/"
         answers = {address: "200", f"{address}none": "404", "nowhere": "Invalid"}
         urls = iter(answers)
+        block = block.replace("fail_after(30)", "fail_after(280)").replace("timeout=10", "timeout=280")
         done = program(re.sub(r'"https://[^"]*"', lambda _: f'"{next(urls)}"', block))
         server.shutdown()
     assert (done.code, done.err) == (0, "")

@@ -138,6 +138,7 @@ def test_signal_handlers_run_while_all_wait(lines):
         seen = []
         signal.signal(signal.SIGUSR1, lambda *_: (seen.append(1), waiter.wakeup()))
         waiter = fiberrt.spawn(fiberrt.park)
+        fiberrt.reschedule()
         threading.Timer(0.1, os.kill, [os.getpid(), signal.SIGUSR1]).start()
         print(waiter.result(60), seen)
     """) == ["True [1]"]

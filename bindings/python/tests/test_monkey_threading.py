@@ -479,10 +479,12 @@ def test_threads_that_are_started_by_a_function_on_another_thread_go_on(patched,
 
 def test_the_program_waits_for_threads_that_others_have_started(patched):
     assert patched("""
-        def work(): time.sleep(0.1); print("done")
+        go = threading.Event()
+        def work(): go.wait(); time.sleep(0.1); print("done")
         fiberrt.to_thread(lambda: threading.Thread(target=work).start())
         fiberrt.to_thread(lambda: threading.Thread(target=threading.Event().wait, daemon=True).start())
-        print("end")
+        print("end", flush=True)
+        go.set()
     """) == ["end", "done"]
 
 

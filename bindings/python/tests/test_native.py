@@ -596,10 +596,14 @@ def test_a_signal_handler_runs_during_the_wait(adopted_lines):
     assert adopted_lines("""
         import os, signal
         r, w = os.pipe()
-        signal.signal(signal.SIGALRM, lambda *args: (print("handler"), os.write(w, b"x")))
+        def handle(*args):
+            signal.setitimer(signal.ITIMER_REAL, 0)
+            print("handler")
+            os.write(w, b"x")
+        signal.signal(signal.SIGALRM, handle)
         fiber = fiberrt.spawn(native_waits.read, r)
         fiberrt.sleep(0)
-        signal.setitimer(signal.ITIMER_REAL, 0.01)
+        signal.setitimer(signal.ITIMER_REAL, 0.01, 0.01) # again and again: one just before the poll would come late
         print(fiber.result())
     """) == ["handler", "b'x'"]  # fmt: skip
 
@@ -611,13 +615,14 @@ def test_a_call_by_a_signal_handler_blocks(adopted_lines):
         r, w = os.pipe()
         r2, w2 = os.pipe()
         def handle(*args):
+            signal.setitimer(signal.ITIMER_REAL, 0)
             child = subprocess.Popen(["sh", "-c", "sleep 0.1; printf x"], stdout=w2)
             print("handler", native_waits.read(r2))
             os.write(w, b"y")
         signal.signal(signal.SIGALRM, handle)
         fiber = fiberrt.spawn(native_waits.read, r)
         fiberrt.sleep(0)
-        signal.setitimer(signal.ITIMER_REAL, 0.01)
+        signal.setitimer(signal.ITIMER_REAL, 0.01, 0.01)
         print(fiber.result())
     """) == ["handler b'x'", "b'y'"]  # fmt: skip
 
@@ -633,14 +638,16 @@ CTRL_C = """
         os.write(w, b"x") # so that the call ends
         signal.default_int_handler(*args)
     signal.signal(signal.SIGINT, handle)
-    threading.Timer(0.05, interrupt).start()
+    timer = threading.Timer(0.05, interrupt) # started where the exception is expected
 """
 
 
 def test_ctrl_c_while_the_main_flow_waits_for_a_fiber(adopted_lines):
     assert adopted_lines(CTRL_C + """
     fiber = fiberrt.spawn(native_waits.read, r)
-    try: fiber.result()
+    try:
+        timer.start()
+        fiber.result()
     except KeyboardInterrupt: print("KeyboardInterrupt")
     print(fiber.result())
     """) == ["KeyboardInterrupt", "b'x'"]  # fmt: skip
@@ -650,6 +657,7 @@ def test_ctrl_c_while_the_main_flow_is_in_the_call(adopted_lines):
     # It is raised as soon as the call has returned to the interpreter, and not at the next wait only.
     assert adopted_lines(CTRL_C + """
     try:
+        timer.start()
         while True:
             try: native_waits.read(r)
             except InterruptedError: print("EINTR")

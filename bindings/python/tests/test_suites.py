@@ -92,7 +92,7 @@ def test_a_list_that_is_too_long(suites):
 
 def test_tests_that_end_the_process_or_hang(suites):
     names = [f"test.test_bad.Tests.test_{name}" for name in ("1_ends_the_process", "2_hangs")]
-    status, told = suites("test_bad", "a reason\n" + "".join(f"    {name}\n" for name in names), 10)
+    status, told = suites("test_bad", "a reason\n" + "".join(f"    {name}\n" for name in names), 30)
     assert status == 0
     assert told[-3:] == [
         "3 tests, 2 differ", f"{names[0]} ends the process with 3: a reason", f"{names[1]} hangs: a reason",

@@ -244,7 +244,7 @@ def test_four_threads_of_500_fibers_exchange():
 
     def main(t):
         try:
-            with fiberrt.fail_after(60):
+            with fiberrt.fail_after(280):
                 own = [fiberrt.spawn(run, t, i) for i in range(fibers)]
                 sums.append(sum(fiber.result() for fiber in own))
         except BaseException as error:

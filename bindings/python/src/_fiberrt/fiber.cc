@@ -554,7 +554,8 @@ PyMethodDef methods[] = {
      "only "
      "finalizers run, the exception is lost."},
     {"wakeup", wakeup, METH_NOARGS,
-     "wakeup($self, /)\n--\n\nEnd the present park() of the fiber, or its next one. Any thread may call this."},
+     "wakeup($self, /)\n--\n\nEnd the present park() of the fiber, or its next one. Any thread may call this. It does "
+     "nothing to a fiber that has not had its first turn, or has ended."},
     {"__class_getitem__", Py_GenericAlias, METH_O | METH_CLASS, "Fiber[T]: a fiber whose function returns T."},
     {nullptr, nullptr, 0, nullptr},
 };
