@@ -16,6 +16,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import time
 import unittest.mock
 from pathlib import Path
 
@@ -231,4 +232,7 @@ with open(os.open(folder / "running", os.O_RDWR)) as fifo:
 check("what dev runs is running", not gone.poll(0))
 dev.send_signal(signal.SIGTERM)
 check("dev that meets SIGTERM says so by its status", dev.wait() == 128 + signal.SIGTERM)
+until = time.monotonic() + 100
+while len(gone.poll(0)) < 3 and time.monotonic() < until:
+    time.sleep(0.01)
 check("and the processes that it started have ended", len(gone.poll(0)) == 3)

@@ -79,7 +79,7 @@ if(Python3_FOUND AND NOT FIBERRT_SANITIZE)
     add_test(NAME posix.servers
         COMMAND Python3::Interpreter ${CMAKE_CURRENT_SOURCE_DIR}/posix/servers_test.py
             ${CMAKE_CURRENT_BINARY_DIR}/servers)
-    set_tests_properties(posix.servers PROPERTIES LABELS all SKIP_RETURN_CODE 77)
+    set_tests_properties(posix.servers PROPERTIES LABELS all TIMEOUT ${slow_test_timeout} SKIP_RETURN_CODE 77)
     # The clients' own programs and test programs, plainly and by fiberrt-run. ./dev soak runs all of curl's.
     if(TARGET fiberrt_run AND NOT CMAKE_CROSSCOMPILING)
         set(some_of_curl "1 5 10 14 20 30 40 50 60 500 507 520 526 535 547 551 562 574 580 588 593 597 1113 1516 1553 \

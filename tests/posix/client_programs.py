@@ -174,10 +174,20 @@ class Comparison:
 
     def check(self, run: Run) -> None:
         begin = time.monotonic()
+        found, failed = self.compare(run)
+        if found or failed:  # some programs have time limits that a busy machine does not keep
+            say(f"differs: {run.name}. It is compared once more")
+            found, failed = self.compare(run)
+        self.compared += len(MODES)
+        self.found.update(found)
+        self.failed += failed
+        say(f"compared: {run.name}, {time.monotonic() - begin:.1f} s")
+
+    def compare(self, run: Run) -> "tuple[dict[str, str], list[str]]":
+        found, failed = {}, []
         plain = self.perform(run, "plain", [], {})
         if run.status is not None and plain["status"] != str(run.status):
-            self.failed.append(f"{run.name} ends with {plain['status']} even plainly: {plain['errors'][-500:]}")
-            return
+            return {}, [f"{run.name} ends with {plain['status']} even plainly: {plain['errors'][-500:]}"]
         for mode, (options, changes) in MODES.items():
             lists = mode == "run" and run.calls and not run.program
             words = [self.launcher, *options, *(["--list", "--alone"] if lists else []), "--"]
@@ -185,14 +195,13 @@ class Comparison:
             if lists:
                 result["errors"], replaced = re.subn(r"^\S*/\S*:( \w+)+\n", "", result["errors"], flags=re.M)
                 if not replaced:
-                    self.failed.append(f"{run.name}: fiberrt-run replaces no function. {result['errors'][-500:]}")
-            self.compared += 1
+                    failed.append(f"{run.name}: fiberrt-run replaces no function. {result['errors'][-500:]}")
             for what, value in plain.items():
                 if result[what] != value:
                     texts = value.splitlines(), result[what].splitlines()
                     lines = list(difflib.unified_diff(*texts, "plainly", mode, n=1, lineterm=""))
-                    self.found[f"{run.name}, {mode}: {what}"] = "\n".join(lines[:60])
-        say(f"compared: {run.name}, {time.monotonic() - begin:.1f} s")
+                    found[f"{run.name}, {mode}: {what}"] = "\n".join(lines[:60])
+        return found, failed
 
 
 # --- PostgreSQL ------------------------------------------------------------------------------------------------------
@@ -200,6 +209,14 @@ class Comparison:
 NOTIFY = """
 DO $$ BEGIN
     WHILE NOT EXISTS (SELECT FROM pg_stat_activity WHERE query = 'LISTEN TBL2' AND state = 'idle') LOOP
+        PERFORM pg_sleep(0.01), pg_stat_clear_snapshot();
+    END LOOP;
+END $$;
+"""
+# The session of the run before may not have ended yet.
+NO_LISTENER = """
+DO $$ BEGIN
+    WHILE EXISTS (SELECT FROM pg_stat_activity WHERE query = 'LISTEN TBL2') LOOP
         PERFORM pg_sleep(0.01), pg_stat_clear_snapshot();
     END LOOP;
 END $$;
@@ -267,7 +284,8 @@ def postgresql(comparison: Comparison, environment: "dict[str, str]", release: s
     for way, connection in (("by a Unix socket", at), ("by TLS", tls)):
         runs = [
             Run("testlibpq", [examples["testlibpq"], connection], changes=((r"^(fiberrt|postgres) .*\n", ""),)),
-            Run("testlibpq2", [examples["testlibpq2"], connection], beside=notify, changes=numbers),
+            Run("testlibpq2", [examples["testlibpq2"], connection], beside=notify, changes=numbers,
+                before=lambda: sql(NO_LISTENER)),
             Run("testlibpq3", [examples["testlibpq3"], connection]),
             Run("testlibpq4", [examples["testlibpq4"], "pg_am", connection, connection]),
             Run("testlo", [examples["testlo"], connection, "in", "out"], ("out",), changes=numbers, given=given),

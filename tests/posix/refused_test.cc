@@ -223,6 +223,8 @@ TEST_F(RefusedWait, DoesNotChangeAnOrdinaryEnd) {
         Ends tcp = connection();
         const ssize_t end = &receive == &receives[of_messages] ? 2 : 0;
         ::close(tcp[1]);
+        pollfd arrives = {tcp[0], POLLIN, 0};
+        ASSERT_EQ(plain_poll(&arrives, 1, -1), 1);
         auto read = [&] {
             char byte = 0;
             errno = EDOM;

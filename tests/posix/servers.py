@@ -351,7 +351,7 @@ class Servers:
              f"--lc-messages-dir={share}", f"--character-sets-dir={share}/charsets", f"--socket={path}",
              f"--port={port}", "--bind-address=127.0.0.1", f"--max-connections={CONNECTIONS}",
              f"--pid-file={folder}/pid", "--innodb-buffer-pool-size=16M", "--innodb-log-file-size=8M",
-             "--innodb-flush-log-at-trx-commit=0", "--thread-cache-size=64",
+             "--innodb-flush-log-at-trx-commit=0", "--thread-cache-size=64", "--connect-timeout=600",
              f"--ssl-cert={self.certificate}/cert.pem", f"--ssl-key={self.certificate}/key.pem"],
             log, signal.SIGKILL,
         )  # fmt: skip
@@ -379,6 +379,8 @@ class Servers:
 
     def _start_nginx(self, folder: Path, log: Path):
         plain, tls = free_port(), free_port()
+        while tls == plain:
+            tls = free_port()
         program = self.programs.program("nginx")
         echo = self.programs.find("usr/lib/nginx/modules/ngx_http_echo_module.so")
         if not echo:

@@ -116,7 +116,7 @@ static void wait_in(const char *call, const int *pipe_ends) {
 static int jumps(const char *call) {
     static char stack[1 << 16];
     const stack_t alternative = {.ss_sp = stack, .ss_size = sizeof stack};
-    const struct itimerval soon = {{0, 0}, {0, 50000}};
+    const struct itimerval soon = {{0, 0}, {0, 300000}};
     struct sigaction action = {.sa_handler = jump};
     int pipe_ends[4];
     char byte = 0;
