@@ -8,4 +8,8 @@ namespace fiberrt {
 // thread.
 int close_for_library(int fd);
 
+// The descriptors without which the calling thread's cord cannot work; opens nothing. Returns how many.
+constexpr int own_descriptors_most = 5;
+int own_descriptors(int out[own_descriptors_most]);
+
 } // namespace fiberrt

@@ -155,6 +155,18 @@ int fiberrt::close_for_library(int fd) {
     return cord ? io_close(*cord, fd, EndsUsesOf::own_cord) : no_cord();
 }
 
+int fiberrt::own_descriptors(int out[own_descriptors_most]) {
+    static_assert(own_descriptors_most == Backend::own_descriptors_most + 2);
+    Cord* cord = this_cord;
+    if (!cord) return 0;
+    int count = 0;
+    if (cord->io && cord->io->backend && cord->io->backend->own_descriptors)
+        count = cord->io->backend->own_descriptors(cord->io->state, out);
+    for (int fd : {cord->loop.fd, cord->loop.timer_fd})
+        if (cord->loop.fd >= 0) out[count++] = fd;
+    return count;
+}
+
 int fiber_poll_fd(int fd, int events) {
     if (events <= 0 || events > 0xffff) return -EINVAL;
     Cord* cord = cord_here();

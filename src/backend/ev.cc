@@ -226,6 +226,14 @@ bool ev_poll(void* state, int64_t deadline, bool) {
     return true;
 }
 
+int ev_own_descriptors(void* state, int out[]) {
+    Ev& ev = ev_of(state);
+    int count = 0;
+    for (int fd : {ev.timer.fd, ev.doorbell.fd, ev.epoll_fd})
+        if (fd >= 0) out[count++] = fd;
+    return count;
+}
+
 // --- In a foreign loop
 
 int ev_fd(void* state) {
@@ -262,6 +270,7 @@ const Backend ev_backend = {
     .poll = ev_poll,
     .try_op = try_op,
     .closing = closing,
+    .own_descriptors = ev_own_descriptors,
     .fd = ev_fd,
     .suspend = ev_leave,
     .disown = ev_disown,

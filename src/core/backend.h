@@ -14,6 +14,8 @@ struct Fiber;
 struct Op;
 
 struct Backend {
+    static constexpr int own_descriptors_most = 3;
+
     const char* name;
     // Opens the backend: 0 and the state, or the kernel's error; see backend/selection.h. While poll() sleeps it also
     // waits for the doorbell. Other threads ring it by a futex wake on this word, which then holds `asleep`; or, if
@@ -33,6 +35,9 @@ struct Backend {
     int64_t (*try_op)(const Op& op) = nullptr;
     // The number is about to be closed, and no operation on it is under way. Null: the backend need not know.
     void (*closing)(void* state, int fd) = nullptr;
+    // The descriptors without which the backend cannot work. If the program closed one, it could only end the process.
+    // Returns how many. Null: there are none.
+    int (*own_descriptors)(void* state, int out[own_descriptors_most]) = nullptr;
     // For a cord in a foreign loop: a descriptor that is readable as long as poll() has something to report, the
     // doorbell included; or -E.... Null: the backend has no such descriptor.
     int (*fd)(void* state) = nullptr;

@@ -98,7 +98,9 @@
 
 #define FIBERRT_POSIX_CLOSES(X) \
     X(close, close)             \
-    X(close, __close)
+    X(close, __close)           \
+    X(closefrom, closefrom)     \
+    X(close_range, close_range)
 
 // The resolver. Libraries linked before glibc 2.34 import the names with underscores.
 #define FIBERRT_POSIX_NAMES(X)            \
@@ -264,6 +266,8 @@ decltype(::nanosleep) nanosleep;
 decltype(::clock_nanosleep) clock_nanosleep;
 
 decltype(::close) close;
+decltype(::closefrom) closefrom;
+decltype(::close_range) close_range;
 
 decltype(::getaddrinfo) getaddrinfo;
 decltype(::getnameinfo) getnameinfo;

@@ -6,8 +6,10 @@
 //   sleep, poll, select, read, stack
 //             a signal handler leaves a wait in this call by siglongjmp, as POSIX allows; then more calls wait. With
 //             "stack" it runs on an alternative stack, and leaves a read
+//   closes    closes all numbers, each by close and then by close_range and closefrom; then more calls wait
 //   nothing   prints "fine"
 #include <dlfcn.h>
+#include <errno.h>
 #include <poll.h>
 #include <pthread.h>
 #include <setjmp.h>
@@ -136,12 +138,37 @@ static int jumps(const char *call) {
     return 0;
 }
 
+static void close_each(void) {
+    for (int fd = 3; fd < 1024; fd++) close(fd);
+}
+static void close_by_range(void) { close_range(3, ~0U, 0); }
+static void close_from(void) { closefrom(3); }
+
+static int closes(void) {
+    void (*const ways[])(void) = {close_each, close_by_range, close_from, close_each};
+    for (size_t i = 0; i < sizeof ways / sizeof *ways; i++) {
+        int pipe_ends[2];
+        char byte = 0;
+        if (pipe(pipe_ends)) return 1;
+        struct pollfd entry = {pipe_ends[0], POLLIN, 0};
+        if (poll(&entry, 1, 1) || usleep(1000)) return 1;
+        if (write(pipe_ends[1], "x", 1) != 1 || read(pipe_ends[0], &byte, 1) != 1) return 1;
+        ways[i]();
+        if (close(pipe_ends[0]) != -1 || errno != EBADF) return 1;
+        if (close(pipe_ends[1]) != -1 || errno != EBADF) return 1;
+    }
+    if (close_range(5, 4, 0) != -1 || errno != EINVAL) return 1;
+    puts("fine");
+    return 0;
+}
+
 int main(int argc, char **argv) {
     const char *what = argc > 1 ? argv[1] : "nothing";
     use_allocator();
     if (!strcmp(what, "fibers")) return fibers();
     if (!strcmp(what, "cord")) return cord();
     if (strstr("sleep poll select read stack", what)) return jumps(what);
+    if (!strcmp(what, "closes")) return closes();
     if (!strcmp(what, "children")) return system("echo \"inherited: $LD_PRELOAD $FIBERRT_POSIX_ALONE\"") ? 1 : 0;
     puts("fine");
     return 0;

@@ -58,6 +58,8 @@ for backend in uring ev; do
         ends 0 "a signal handler leaves a wait by siglongjmp ($call, $backend)" "$run" --cord "$work/plain" "$call"
         out fine && silent && ok
     done
+    ends 0 "the program closes all numbers ($backend)" "$run" --cord "$work/plain" closes
+    out fine && silent && ok
 done
 unset FIBERRT_BACKEND
 ends 0 'a program without fibers runs' "$run" -- "$work/plain" nothing
