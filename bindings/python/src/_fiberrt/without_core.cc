@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 // With an installed libfiberrt.so, the extension has its own copy of src/posix, but not what src/posix needs beyond
 // fiberrt.h, which the shared library does not export. So there the calls of adopted libraries are never simulated, and
-// their close waits for the other threads whose fibers use the descriptor.
+// their close waits for the other threads whose fibers use the descriptor, and may close the cord's own descriptors.
 #include "api/adopted.h"
 #include "fiberrt.h"
 #include "sim/adopted.h"
@@ -9,6 +9,7 @@
 namespace fiberrt {
 
 int close_for_library(int fd) { return fiber_close(fd); }
+int own_descriptors(int*) { return 0; }
 
 bool simulation_wanted() { return false; }
 
