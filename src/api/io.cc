@@ -10,6 +10,7 @@
 #include "io/ready.h"
 
 #include <errno.h>
+#include <initializer_list>
 #include <limits.h>
 #include <linux/futex.h>
 #include <sys/socket.h>

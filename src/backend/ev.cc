@@ -12,6 +12,7 @@
 #include "core/hooks.h"
 
 #include <errno.h>
+#include <initializer_list>
 #include <new>
 #include <stdlib.h>
 #include <sys/eventfd.h>
