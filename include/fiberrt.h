@@ -733,7 +733,7 @@ FIBERRT_API int fiber_sem_wait_timeout(fiber_sem_t *sem, int64_t n, int64_t time
     FIBERRT_LINKNAME(fiber_sem_wait_timeout) FIBERRT_CHECK_RESULT;
 /** Takes n permits of a semaphore if that needs no wait. Errors: -EAGAIN there are fewer, or a caller waits. */
 FIBERRT_API int fiber_sem_trywait(fiber_sem_t *sem, int64_t n) FIBERRT_LINKNAME(fiber_sem_trywait) FIBERRT_CHECK_RESULT;
-/** Gives n permits to a semaphore. Errors: -EOVERFLOW there would be more than INT64_MAX; nothing was given. */
+/** Gives a semaphore n permits. Errors: -EOVERFLOW there would be more than INT64_MAX; nothing was given. */
 FIBERRT_API int fiber_sem_post(fiber_sem_t *sem, int64_t n) FIBERRT_LINKNAME(fiber_sem_post);
 /** Returns the number of permits of a semaphore. */
 FIBERRT_API int64_t fiber_sem_value(fiber_sem_t *sem) FIBERRT_LINKNAME(fiber_sem_value);
