@@ -1129,7 +1129,10 @@ TEST_P(EmbedLoopTest, WaitsOfAllKindsAndNoIdleTurns) {
     int runs = most + 1;
     // Under a busy host, the ringing thread's processor may stop between the moments when the kernel tells the cord's
     // epoll and libev's epoll of the doorbell. Until it continues, the loop turns in vain.
-    for (int attempt = 0; attempt < 10 && runs > most; attempt++) in_thread([&] { runs = run_rounds(rounds); });
+    for (int attempt = 0; attempt < 5 && runs > most; attempt++) {
+        in_thread([&] { runs = run_rounds(rounds); });
+        if (runs > most) std::cerr << runs << " turns of the loop, and " << most << " would do\n";
+    }
     EXPECT_LE(runs, most) << "turns of the loop in vain";
 }
 

@@ -104,4 +104,4 @@ PYTHONPATH=$folder/package "$python" -c 'import fiberrt' >>"$log" 2>&1 || fail '
 nm -D --undefined-only "$folder"/package/fiberrt/_fiberrt*.so | grep -q _Py_NegativeRefcount ||
     fail 'the package was built without Py_DEBUG'
 PYTHONPATH=$folder/package:$(echo "$venv"/lib/python3*/site-packages) PYTHONDONTWRITEBYTECODE=1 \
-    "$python" -X faulthandler -m pytest -q -rsR --reruns 2 --reruns-delay 2 --rerun-except TimeoutExpired "$@"
+    "$python" -X faulthandler -m pytest -q -rsR --reruns 2 --reruns-delay 2 --rerun-except 'Timeout|Fatal Python error' "$@"

@@ -37,7 +37,7 @@ tests() {
     cp -R "$here/tests" "$folder/tests"
     (cd "$folder/tests" &&
         PATH=$folder/programs "$env/bin/python" -X faulthandler -m pytest -p no:cacheprovider -q -rsR \
-            --reruns 2 --reruns-delay 2 --rerun-except TimeoutExpired "$@")
+            --reruns 2 --reruns-delay 2 --rerun-except 'Timeout|Fatal Python error' "$@")
 }
 
 mkdir -p "$folder/empty" "$folder/away" "$folder/programs"

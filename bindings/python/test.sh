@@ -62,8 +62,9 @@ export PIP_DISABLE_PIP_VERSION_CHECK=1
 cd "$here/tests"
 rm -f "$folder/left_out"
 status=0
-# A second and a third chance, for machines with other work to do; pytest names the tests that needed one. After a crash or
-# a hang there is none.
-"$venv/bin/python" -X faulthandler -m pytest -q -rR --reruns 2 --reruns-delay 2 --rerun-except TimeoutExpired "$@" || status=$?
+# A second and a third chance, for machines with other work to do; pytest names the tests that needed one. After a timeout
+# or a crash there is none.
+"$venv/bin/python" -X faulthandler -m pytest -q -rR --reruns 2 --reruns-delay 2 \
+    --rerun-except 'Timeout|Fatal Python error' "$@" || status=$?
 [ ! -e "$folder/left_out" ] || sort -u "$folder/left_out" | sed 's/\t/: /; s/^/test.sh: DID NOT RUN: /'
 exit "$status"

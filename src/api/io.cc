@@ -158,7 +158,7 @@ int fiberrt::close_for_library(int fd) {
 
 int fiberrt::own_descriptors(int out[own_descriptors_most]) {
     static_assert(own_descriptors_most == Backend::own_descriptors_most + 2);
-    Cord* cord = this_cord;
+    Cord* cord = cord_if_any(); // also between the runs of a foreign loop
     if (!cord) return 0;
     int count = 0;
     if (cord->io && cord->io->backend && cord->io->backend->own_descriptors)

@@ -13,6 +13,7 @@
 #include "backend/uring_enter.h"
 
 #include <errno.h>
+#include <initializer_list>
 #include <stdlib.h>
 #include <sys/eventfd.h>
 #include <time.h>
@@ -188,6 +189,14 @@ bool poll_ring(void* state, int64_t deadline, bool asleep) {
     return true;
 }
 
+int own_descriptors(void* state, int out[]) {
+    Uring& u = *static_cast<Uring*>(state);
+    int count = 0;
+    for (int fd : {u.ring.ring_fd, u.doorbell_fd, u.completions_fd})
+        if (fd >= 0) out[count++] = fd;
+    return count;
+}
+
 } // namespace
 
 } // namespace fiberrt::uring_impl
@@ -201,6 +210,7 @@ const Backend uring_backend = {
     .give = uring_impl::give,
     .cancel = uring_impl::cancel,
     .poll = uring_impl::poll_ring,
+    .own_descriptors = uring_impl::own_descriptors,
     .fd = uring_impl::fd,
     .suspend = uring_impl::leave,
     .disown = uring_impl::disown_ring,

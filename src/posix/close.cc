@@ -42,15 +42,18 @@ int close(int fd) {
 int close_range(unsigned first, unsigned last, int flags) noexcept {
     for (unsigned own; first <= last && (own = next_own(first)) <= last; first = own + 1) {
         if (own > first && ::close_range(first, own - 1, flags)) return -1;
-        if (own == last) return 0;
+        if (own == last) return ::close_range(UINT_MAX, UINT_MAX, flags); // closes nothing; the kernel checks the flags
     }
     return ::close_range(first, last, flags);
 }
 
 void closefrom(int lowest) noexcept {
     auto first = unsigned(lowest > 0 ? lowest : 0);
-    for (unsigned own; (own = next_own(first)) != UINT_MAX; first = own + 1)
-        if (own > first) (void)::close_range(first, own - 1, 0);
+    KeepErrno errno_kept;
+    for (unsigned own; (own = next_own(first)) != UINT_MAX; first = own + 1) {
+        if (own == first || ::close_range(first, own - 1, 0) == 0) continue;
+        for (; first < own; first++) (void)::close(int(first)); // a filter of system calls has refused it
+    }
     ::closefrom(int(first));
 }
 

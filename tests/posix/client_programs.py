@@ -175,8 +175,10 @@ class Comparison:
     def check(self, run: Run) -> None:
         begin = time.monotonic()
         found, failed = self.compare(run)
-        if found or failed:  # some programs have time limits that a busy machine does not keep
-            say(f"differs: {run.name}. It is compared once more")
+        told = "\n".join([*found.values(), *failed])
+        if told and not re.search(r"KILLED: it did not end|ends with -|^\+-\d+$", told, re.M):
+            # Some programs have time limits that a busy machine does not keep. A hang or a crash counts at once.
+            say(f"differs: {run.name}. It is compared once more. The difference:\n{told}")
             found, failed = self.compare(run)
         self.compared += len(MODES)
         self.found.update(found)

@@ -603,7 +603,7 @@ def test_a_signal_handler_runs_during_the_wait(adopted_lines):
         signal.signal(signal.SIGALRM, handle)
         fiber = fiberrt.spawn(native_waits.read, r)
         fiberrt.sleep(0)
-        signal.setitimer(signal.ITIMER_REAL, 0.01, 0.01) # again and again: one just before the poll would come late
+        signal.setitimer(signal.ITIMER_REAL, 0.01, 5) # again and again: one just before the poll would come late
         print(fiber.result())
     """) == ["handler", "b'x'"]  # fmt: skip
 
@@ -622,7 +622,7 @@ def test_a_call_by_a_signal_handler_blocks(adopted_lines):
         signal.signal(signal.SIGALRM, handle)
         fiber = fiberrt.spawn(native_waits.read, r)
         fiberrt.sleep(0)
-        signal.setitimer(signal.ITIMER_REAL, 0.01, 0.01)
+        signal.setitimer(signal.ITIMER_REAL, 0.01, 5)
         print(fiber.result())
     """) == ["handler b'x'", "b'y'"]  # fmt: skip
 
