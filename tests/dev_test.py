@@ -97,6 +97,9 @@ check(
     "of a program of many tests the skipped ones are told of",
     list(building.skipped(case)) == [("program.A.B", "no ring")],
 )
+brief = building.Test("program", "run", ["a.cc:3: Skipped", "no ring", "b.cc:4: Skipped", "no root", "", "[  PASSED  ]"])
+check("also if GoogleTest is brief",
+      list(building.skipped(brief)) == [("program", "no ring"), ("program", "no root")])  # fmt: skip
 check("of many tests with one reason the programs",
       list(building.by_reason([(f"p.{n}", "r") for n in range(5)])) == [("5 tests of p", "r")])  # fmt: skip
 

@@ -79,16 +79,22 @@ def read_tests(junit: Path) -> list[Test]:
 
 def skipped(test: Test) -> Iterator[tuple[str, str]]:
     """Yields (name, reason) of a skipped test, or of each test that a GoogleTest program skipped. The reason is the
-    text after GoogleTest's "Skipped", or else the last line that the test printed."""
+    text after GoogleTest's "Skipped", or else the last line that the test printed. With --gtest_brief=1, GoogleTest does
+    not name the skipped tests; then the name is the program's."""
     reason = last = ""
+    nameless = []
     for line in test.lines:
         if last.endswith(": Skipped"):
+            nameless += [reason] if reason else []
             reason = line
         ended = re.match(r"\[  SKIPPED \] (\S+) \(", line)
         if ended and reason and test.status != "notrun":
             yield re.sub(r"\.\d+$", "", test.name) + "." + ended[1], reason
             reason = ""
         last = line
+    if test.status != "notrun":
+        nameless += [reason] if reason else []
+        yield from ((test.name, one) for one in dict.fromkeys(nameless))
     if test.status == "notrun":
         reason = re.sub(r"^(NOT CHECKED|NO LOAD|SKIPPED|LEFT OUT|left out): ", "", reason or last)
         yield test.name, reason or "it gives no reason"
