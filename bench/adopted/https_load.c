@@ -55,7 +55,7 @@ static void close_connection(SSL *ssl) {
     fiber_close(fd);
 }
 
-/* Sends a request and receives the header of its answer, and the body by the header's length. */
+/* Sends a request and receives the answer: the header, and the body by the header's length. */
 static void ask(SSL *ssl) {
     static const char *const requests[] = {
         "GET /page.html HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n",

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
- * The benchmark query: many connections of libpq, each of which asks SELECT 1 again and again, from fibers of one thread
+ * The benchmark query: many connections of libpq ask SELECT 1 again and again, from fibers of one thread
  * or from a thread each.
  *
  *     query fibers|threads CONNECTIONS SECONDS CONNECTION

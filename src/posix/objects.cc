@@ -128,7 +128,7 @@ int each_object(int (*visit)(dl_phdr_info* object, size_t size, void* arg), void
 
 namespace {
 
-// What the C library says about all objects: with the first one of its list.
+// Facts of the C library about all objects: with the first object of the list.
 dl_phdr_info counts_of_objects() {
     dl_phdr_info counts = {};
     each_object(

@@ -36,8 +36,8 @@ Next wait_for_any(const pollfd* entries, nfds_t count, int64_t deadline, unsigne
 // Ends the connections of the array after a cancel or a deadline has ended the wait.
 void end_connections(const pollfd* entries, nfds_t count);
 
-// Calls a function that looks what is ready, without a wait. If nothing is ready and a signal is pending, the kernel's
-// poll and select report EINTR even then. But no signal ends a fiber's wait.
+// Calls a function that looks which descriptors are ready, without a wait. If none is ready and a signal is pending, the
+// kernel's poll and select report EINTR even then. But no signal ends a fiber's wait.
 template <class Look>
 int look_until_not_interrupted(Look look) {
     KeepErrnoIfDone errno_kept;

@@ -111,7 +111,7 @@ int waitid(idtype_t kind, id_t id, siginfo_t* info, int options) {
     return result > 0 ? 0 : result;
 }
 
-// The child of a vfork runs in the parent's memory: each of its calls would act on the fibers of the parent. So it gets
+// The child of a vfork runs in the parent's memory: each call would act on the fibers of the parent. So it gets
 // memory of its own.
 pid_t vfork() noexcept { return ::fork(); }
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// Writes into the tables of imported functions of loaded objects, and remembers what was there.
+// Writes into the tables of imported functions of loaded objects, and remembers the former values.
 #include "posix/replaced.h"
 
 #include "posix/bindings.h"
@@ -74,7 +74,7 @@ struct Slot {
     }
 };
 
-// What has been replaced in one object. Records are never freed, so a reader of the list needs no lock; the record of an
+// The replacements in one object. Records are never freed, so a reader of the list needs no lock; the record of an
 // object that is loaded again at the same place is used again.
 struct Record {
     Record* next;
@@ -91,7 +91,7 @@ struct Record {
 
     bool is_of(const Object& object) const { return base == object.base() && !strcmp(path, object.path()); }
     bool is_in_force() const { return in_force.load(std::memory_order_relaxed); }
-    // Whether this is the first slot of its function: an object may have several.
+    // Whether this is the function's first slot: an object may have several.
     bool is_first(int i) const {
         if (!slots[i].is_ours()) return false;
         for (int before = 0; before < i; before++)

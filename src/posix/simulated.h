@@ -24,7 +24,7 @@ using namespace posix;
 extern Relaxed<bool> process;
 
 // Prints a sentence that says why the simulation refuses a call, and sets errno. fd below 0: the call has no
-// descriptor. The same refusal again prints nothing. Returns -1.
+// descriptor. A refusal is printed once. Returns -1.
 int refuse(const char* call, int fd, int error, const char* reason);
 
 // Refuses a call that would block the thread, because its wait failed with this result: in a simulation it must not

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 // Helpers for tests of adopted calls: the test program adopts itself, so its own calls of read, waitpid, … wait as
-// fibers. The same calls of a thread without a cord are the kernel's.
+// fibers. If a thread without a cord makes such a call, it gets the kernel's function.
 #ifndef FIBERRT_TESTS_POSIX_ADOPTED_H
 #define FIBERRT_TESTS_POSIX_ADOPTED_H
 

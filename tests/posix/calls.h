@@ -50,8 +50,8 @@ private:
     }
 };
 
-// Runs a body beside the scenario: as a thread beside a thread, as a fiber beside a fiber. A fiber begins when the
-// scenario first waits.
+// Runs a body at the same time as the scenario: on a thread if the scenario runs on one, otherwise on a fiber. A fiber
+// begins when the scenario first waits.
 class Peer {
 public:
     Peer(const Trial &trial, std::function<void()> body) : body_(std::move(body)) {

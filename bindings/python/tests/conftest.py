@@ -23,7 +23,7 @@ class Outcome:
 
 def run_program(source: str, *args: str, timeout: float = 400) -> Outcome:
     done = subprocess.run(
-        # Since 3.12, the interpreter warns of each fork beside threads, and the package's offload has some.
+        # Since 3.12, the interpreter warns of a fork if there are several threads, and the package's offload has some.
         [sys.executable, "-X", "faulthandler", "-W", "ignore:This process:DeprecationWarning",
          "-c", textwrap.dedent(source), *args],
         capture_output=True,

@@ -128,7 +128,7 @@ static void try_watchdog(void) {
     assert(fiber_watchdog_stop() == 0 && reported);
 }
 
-/* EXAMPLE fiber_posix_adopt: Blocking calls of the program and of its libraries wait as fibers. Prints which. */
+/* EXAMPLE fiber_posix_adopt: Blocking calls of the program and its libraries wait as fibers. Prints which. */
 static int show(const char *library, const char *function, void *out) {
     return fprintf(out, "%s: %s\n", library, function) < 0;
 }

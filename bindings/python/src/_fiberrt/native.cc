@@ -95,7 +95,7 @@ void report_held() {
     PyErr_Restore(type, value, traceback);
 }
 
-// Whether the thread can wait as a fiber now. The GIL need not be held: this thread alone changes what is read here.
+// Whether the thread can wait as a fiber now. The GIL need not be held: only this thread changes the values.
 bool can_wait(World* world) {
     if (!world || world->released || world->loaded == &world->idle || finalizing()) return false;
     if (PyGILState_GetThisThreadState() != world->state || !is_only_interpreter()) return false;

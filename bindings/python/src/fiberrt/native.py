@@ -163,7 +163,7 @@ def adopt(*names: str) -> list[str]:
     adopted by its own name.
 
     Raises the error of the import; LookupError if no such library is loaded; ValueError if a module or package has no
-    loaded extension module in a file of its own; OSError if the system does not let the table of a library be changed.
+    loaded extension module in a separate file; OSError if the system does not let the table of a library be changed.
     A second call for the same name has no effect.
     """
     for name in names:
