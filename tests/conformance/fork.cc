@@ -140,7 +140,12 @@ void in_task(std::function<void()> body) { on_pool(2, body); }
 void in_task_of_bound_thread(std::function<void()> body) { on_pool(0, body); }
 void on_thread_without_cord(std::function<void()> body) { Thread(body).join(); }
 
-class ForkFrom : public testing::TestWithParam<Place> {};
+class ForkFrom : public testing::TestWithParam<Place> {
+protected:
+    void SetUp() override {
+        if (GetParam().run == in_task) NEEDS_AN_ALLOCATOR_THAT_KNOWS_FORKS(); // the pool's other worker is starting
+    }
+};
 INSTANTIATE_TEST_SUITE_P(Places, ForkFrom,
                          testing::Values(Place{"MainFlow", on_main_flow}, Place{"Fiber", on_fiber},
                                          Place{"Daemon", on_small_stack}, Place{"Cord", on_cord},

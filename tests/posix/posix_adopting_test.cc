@@ -478,6 +478,7 @@ TEST_F(PosixAdopting, AFailureLeavesNothing) {
 
 // In the child, no thread is left that would unlock what the other thread had locked.
 TEST_F(PosixAdopting, AForkWhileAnotherThreadAdopts) {
+    NEEDS_AN_ALLOCATOR_THAT_KNOWS_FORKS();
     const int rounds = support::size_of_test(100);
     std::atomic<bool> done = false;
     std::thread adopter([&] {
