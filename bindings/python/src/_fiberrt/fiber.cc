@@ -4,6 +4,7 @@
 
 #include "functions.h"
 #include "queue.h"
+#include "running_loop.h"
 #include "waiting.h"
 
 #include <errno.h>
@@ -326,13 +327,52 @@ PyObject* unwatch(PyObject*, PyObject* const* args, Py_ssize_t count) {
     Py_RETURN_NONE;
 }
 
+// Returns false with an exception set.
+bool tell(PyObject* watcher, FiberObject* fiber) {
+    PyObject* object = reinterpret_cast<PyObject*>(fiber);
+    if (is_queue(watcher)) return queue_put_at_once(watcher, object);
+    PyObject* result = PyObject_CallOneArg(watcher, object);
+    Py_XDECREF(result);
+    return result;
+}
+
 void tell_watchers(FiberObject* fiber) {
     PyObject* watchers = fiber->watchers;
     fiber->watchers = nullptr;
     for (Py_ssize_t i = 0; i < PyList_GET_SIZE(watchers); i++)
-        if (!queue_put_at_once(PyList_GET_ITEM(watchers, i), reinterpret_cast<PyObject*>(fiber)))
-            PyErr_WriteUnraisable(reinterpret_cast<PyObject*>(fiber));
+        if (!tell(PyList_GET_ITEM(watchers, i), fiber)) PyErr_WriteUnraisable(reinterpret_cast<PyObject*>(fiber));
     Py_DECREF(watchers);
+}
+
+PyObject* add_done_callback(PyObject* self, PyObject* callback) {
+    auto* fiber = reinterpret_cast<FiberObject*>(self);
+    if (!PyCallable_Check(callback) || is_queue(callback))
+        return PyErr_Format(PyExc_TypeError, "add_done_callback() takes a function");
+    if (!fiber->done && fiber->world != this_world) worlds_sweep(); // this may mark it as lost
+    if (!fiber->done && !make_first(fiber->watchers, make_list)) return nullptr;
+    if (fiber->done) return PyObject_CallOneArg(callback, self);
+    if (PyList_Append(fiber->watchers, callback) < 0) return nullptr;
+    Py_RETURN_NONE;
+}
+
+PyObject* remove_done_callback(PyObject* self, PyObject* callback) {
+    PyObject* watchers = reinterpret_cast<FiberObject*>(self)->watchers;
+    long removed = 0;
+    for (Py_ssize_t i = 0; watchers && i < PyList_GET_SIZE(watchers);) {
+        PyObject* watcher = Py_NewRef(PyList_GET_ITEM(watchers, i));
+        int equal = is_queue(watcher) ? 0 : PyObject_RichCompareBool(watcher, callback, Py_EQ);
+        Py_DECREF(watcher);
+        if (equal < 0) return nullptr;
+        if (watchers != reinterpret_cast<FiberObject*>(self)->watchers) break; // it has ended meanwhile
+        if (!equal) {
+            i++;
+        } else if (PyList_SetSlice(watchers, i, i + 1, nullptr) == 0) {
+            removed++;
+        } else {
+            return nullptr;
+        }
+    }
+    return PyLong_FromLong(removed);
 }
 
 PyObject* join(PyObject* self, PyObject* const* args, Py_ssize_t count) {
@@ -502,6 +542,10 @@ int traverse(PyObject* self, visitproc visit, void* arg) {
     Py_VISIT(fiber->watchers);
     Py_VISIT(fiber->name);
     Py_VISIT(fiber->locals);
+    Py_VISIT(fiber->running_loop);
+    Py_VISIT(fiber->loop_settings.first_iteration);
+    Py_VISIT(fiber->loop_settings.finalizer);
+    Py_VISIT(fiber->loop_settings.task);
     return 0;
 }
 
@@ -556,9 +600,18 @@ PyMethodDef methods[] = {
     {"wakeup", wakeup, METH_NOARGS,
      "wakeup($self, /)\n--\n\nEnd the present park() of the fiber, or its next one. Any thread may call this. It does "
      "nothing to a fiber that has not had its first turn, or has ended."},
+    {"add_done_callback", add_done_callback, METH_O,
+     "add_done_callback($self, callback, /)\n--\n\nCall callback(fiber) when the fiber has ended, or at once if it "
+     "has. "
+     "It runs at the end of the fiber, and may not wait for long."},
+    {"remove_done_callback", remove_done_callback, METH_O,
+     "remove_done_callback($self, callback, /)\n--\n\nUndo add_done_callback(). Return how many callbacks were "
+     "removed."},
     {"__class_getitem__", Py_GenericAlias, METH_O | METH_CLASS, "Fiber[T]: a fiber whose function returns T."},
     {nullptr, nullptr, 0, nullptr},
 };
+
+PyAsyncMethods async_methods = {fiber_await, nullptr, nullptr, nullptr};
 
 PyGetSetDef members[] = {
     {"done", get_done, nullptr, "Whether the fiber has ended.", nullptr},
@@ -580,6 +633,7 @@ PyTypeObject FiberType = [] {
     type.tp_basicsize = sizeof(FiberObject);
     type.tp_dealloc = deallocate;
     type.tp_repr = repr;
+    type.tp_as_async = &async_methods;
     type.tp_flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC | Py_TPFLAGS_DISALLOW_INSTANTIATION;
     type.tp_doc = "A function that runs concurrently; made by spawn().";
     type.tp_traverse = traverse;
@@ -602,6 +656,12 @@ FiberObject* fiber_allocate() {
 }
 
 void fiber_drop(FiberObject* fiber, PyThreadState* state) {
+    if (this_world && this_world->runs_loop == fiber) this_world->runs_loop = nullptr;
+    if (this_world && this_world->ran_loop == fiber) this_world->ran_loop = nullptr;
+    Py_CLEAR(fiber->running_loop);
+    Py_CLEAR(fiber->loop_settings.first_iteration);
+    Py_CLEAR(fiber->loop_settings.finalizer);
+    Py_CLEAR(fiber->loop_settings.task);
     for (int i = 0; i < drop_rounds; i++) {
         Py_CLEAR(fiber->function);
         Py_CLEAR(fiber->arguments);

@@ -12,6 +12,7 @@ struct FiberObject {
     fiber_t handle;             // the core's fiber
     FiberObject* next;          // in world->live; after an unreported failure in the list `failed`
     FiberObject* previous;
+    PyObject* running_loop; // the event loop that this fiber runs, or null
     Execution execution;
     fiber_event_t ended; // fibers of any thread wait for the end here
 
@@ -25,7 +26,8 @@ struct FiberObject {
     PyObject* thrown;    // a list of exceptions given to throw() and not yet raised
     PyObject* watchers;  // a list of Queues that will receive this object when it ends, or null
     PyObject* name;
-    PyObject* locals; // a dict for fiberrt.local
+    PyObject* locals;           // a dict for fiberrt.local
+    LoopSettings loop_settings; // while other settings are in the thread
     PyObject* weak_references;
     const char* waits_for; // set while it waits, for repr and dump
     uint64_t number;

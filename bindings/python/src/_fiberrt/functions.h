@@ -11,10 +11,12 @@ extern PyMethodDef io_functions[];
 extern PyMethodDef life_functions[];
 extern PyMethodDef native_functions[];
 extern PyMethodDef offload_functions[];
+extern PyMethodDef running_loop_functions[];
 extern PyMethodDef scope_functions[];
 extern PyMethodDef sight_functions[];
 extern PyMethodDef signal_functions[];
 extern PyMethodDef socket_functions[];
+extern PyMethodDef stream_functions[];
 extern PyMethodDef switching_functions[];
 
 // Adds the functions that never wait, by pybind11.

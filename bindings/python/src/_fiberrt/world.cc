@@ -3,6 +3,7 @@
 #include "world.h"
 
 #include "fiber.h"
+#include "running_loop.h"
 #include "waiting.h"
 
 #include <errno.h>
@@ -49,6 +50,8 @@ void after_switch(void* data, fiber_tag_t, fiber_tag_t to) {
     world->turns++;
     if (fiber->started) [[likely]] // a new fiber loads its execution itself
         load(fiber->execution, state);
+    if (world->runs_loop != (fiber->running_loop ? fiber : nullptr)) [[unlikely]]
+        running_loop_exchange(world, fiber);
 }
 
 // Whether the interpreter has ended while another thread than the main one still runs.
@@ -123,6 +126,8 @@ void close_main(World* world) {
 void free_world(World* world) {
     Py_DECREF(world->main);
     Py_XDECREF(world->for_main);
+    Py_XDECREF(world->no_loop.first_iteration);
+    Py_XDECREF(world->no_loop.finalizer);
     // Chunks that signal handlers needed while the thread was idle.
     for (_PyStackChunk* chunk = world->idle.datastack_chunk; chunk;) {
         _PyStackChunk* before = chunk->previous;
@@ -256,6 +261,8 @@ World* world_open() {
         PyErr_NoMemory();
         return nullptr;
     }
+    static uint64_t worlds_opened;
+    world->number = ++worlds_opened;
     world->state = PyThreadState_Get();
     world->thread = PyThread_get_thread_ident();
     world->address_space_limited = is_address_space_limited();
@@ -270,6 +277,7 @@ World* world_open() {
     world->next = all_worlds;
     all_worlds = world;
     this_world = world;
+    running_loop_adopt(world);
     return world;
 }
 

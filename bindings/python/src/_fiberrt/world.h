@@ -16,6 +16,14 @@ namespace fiberrt_python {
 
 struct FiberObject;
 
+// What a running event loop sets in its PyThreadState: references, or null.
+struct LoopSettings {
+    PyObject* first_iteration; // the hooks of asynchronous generators
+    PyObject* finalizer;
+    int origin_depth;
+    PyObject* task; // the loop's current task, where asyncio keeps it for the thread
+};
+
 constexpr unsigned tag_kind = 1;
 
 // A list of fibers, in the order in which they were spawned.
@@ -26,12 +34,16 @@ struct FiberList {
 
 struct World {
     PyThreadState* state;
+    uint64_t number;      // worlds that follow each other have different ones
     unsigned long thread; // Python's identifier of the thread
     Execution* loaded;    // the execution whose members are in `state`
     FiberObject* current; // the fiber that runs, as Python sees it
     FiberObject* main;
-    Execution idle; // loaded while the thread polls after a fiber has ended
-    FiberList live; // without the main flow
+    FiberObject* runs_loop; // the fiber whose running event loop and settings are in `state`; null: none is
+    FiberObject* ran_loop;  // the fiber that has begun to run a loop last, while it lives; or null
+    LoopSettings no_loop;   // meanwhile, those of the fibers that run no loop
+    Execution idle;         // loaded while the thread polls after a fiber has ended
+    FiberList live;         // without the main flow
     size_t live_count;
     size_t quiet_count;  // when live_count falls to this number,
     fiber_event_t quiet; // this is set

@@ -4,7 +4,7 @@
 psycopg2 and psycopg wait in C. If fiberrt.native has not adopted them, they are set to call a Python function instead.
 If the module queue is imported again, it takes SimpleQueue from _queue, which then makes new types. The files of _pyio
 hold locks of _thread while they wait, so they get locks of fibers. Future.done(), running() and cancelled() of
-concurrent.futures count as polls.
+concurrent.futures count as polls. asyncio learns that each fiber may run an event loop.
 """
 
 from __future__ import annotations
@@ -56,6 +56,10 @@ def _set_multiprocessing(connection: Any) -> None:
     connection._WaitSelector = selectors.PollSelector
 
 
+def _set_asyncio(module: Any) -> None:
+    from . import aio  # noqa: F401 - from now on each fiber has its own running event loop
+
+
 def _set_queue(module: Any) -> None:
     from . import _queue
 
@@ -84,6 +88,7 @@ def _set_futures(module: Any) -> None:
 _SETTINGS: dict[str, tuple[Callable[[Any], None], set[str]]] = {
     "_pyio": (_set_pyio, {"threading"}),
     "_queue": (_set_queue, {"queue"}),
+    "asyncio": (_set_asyncio, {"threading"}),
     "concurrent.futures._base": (_set_futures, {"threading"}),
     "multiprocessing.connection": (_set_multiprocessing, {"selectors"}),
     "psycopg2.extensions": (_set_psycopg2, {"select"}),

@@ -20,6 +20,9 @@ os.read(), os.write(), os.sendfile() and os.splice() wait as fibers for pipes, s
 os.open() of a FIFO, os.system(), fcntl.flock() and fcntl.lockf(). A cancel, or an exception of a signal handler, ends
 the wait of os.system() at once; the command continues, and the program ignores SIGINT until the command ends.
 
+Several Threads, which are fibers of one thread, may each run an asyncio event loop. asyncio.run() uses asyncio's own
+loop; that of fiberrt.aio is faster.
+
 patch() without names also adopts the database clients and other C extensions of fiberrt.native.KNOWN, now or when the
 program imports them: psycopg2, psycopg, MySQLdb, pycurl and pymssql wait as fibers. patch(native=False) leaves them
 alone; psycopg2 and psycopg then wait as fibers by their own means.
@@ -43,7 +46,6 @@ These still block the thread, or fail, after patch():
   Lock. (Files of sockets and pipes need none.)
 - multiprocessing's locks and queues: call them by offload(). Its join() does not block, and neither do its connections
   if it is imported after patch().
-- A second asyncio loop: only one fiber of a thread may run a loop. Use to_thread(asyncio.run, coroutine).
 
 A signal handler runs in the fiber of the main thread that runs at that moment. So Ctrl-C may raise KeyboardInterrupt in
 a Thread, and a handler that calls sys.exit() raises SystemExit there. If a signal handler raises in a patched Thread
