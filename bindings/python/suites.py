@@ -1,13 +1,14 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
-"""Runs CPython 3.11's own tests of the modules that fiberrt.monkey patches, with the plain interpreter and under
-`python -m fiberrt`.
+"""Runs CPython's own tests of the modules that fiberrt.monkey patches, with the plain interpreter and under
+`python -m fiberrt`. With --loop, runs the tests of asyncio, and those of uvloop, with asyncio's own event loop and with
+that of fiberrt.aio.
 
-Usage: suites.py FOLDER [TEST-FILE...]: FOLDER is the folder of test.sh, with its environment; without names, all of
-FILES run. --jobs: the number of files at a time. --list, --tests and --patience are for the script's own test: another
+Usage: suites.py FOLDER [--loop] [TEST-FILE...]: FOLDER is the folder of test.sh, with its environment; without names,
+all of FILES or LOOP_FILES run. uvloop's files are named uvloop.test_tcp …; its source distribution is fetched. --jobs: the number of files at a time. --list, --tests and --patience are for the script's own test: another
 suites.txt, another folder of the package test, the seconds that a test may take. A test differs if it passes with the
-plain interpreter and not under fiberrt, also when it runs again. The script ends with 1 if suites.txt does not name a
-test that differs, names a test that does not differ, or names more than MOST; with 77 if there is no copy of CPython's
-tests. That is the interpreter's own, or that of Debian's package, which is unpacked below FOLDER. Tests that need the
+plain interpreter and not under fiberrt, also when it runs again. The script ends with 1 if suites.txt (loops.txt for
+--loop) does not name a test that differs, names a test that does not differ, or names more than MOST; with 77 if there
+is no copy of the tests. That is the interpreter's own, or that of Debian's package, which is unpacked below FOLDER. Tests that need the
 network or much memory are left out. Each file runs in its own process and folder; their output is in FOLDER/suites.
 """
 
@@ -28,13 +29,52 @@ FILES = (
     "test_ftplib", "test_poplib", "test_asyncio", "test_socket", "test_select", "test_poll", "test_selectors",
     "test_subprocess", "test_threading", "test_queue", "test_io",
 )  # fmt: skip
+LOOP_FILES = (
+    *(f"test_asyncio.test_{name}" for name in (
+        "base_events", "buffered_proto", "context", "events", "futures", "locks", "pep492", "queues", "runners",
+        "selector_events", "sendfile", "server", "sock_lowlevel", "ssl", "sslproto", "streams", "subprocess",
+        "taskgroups", "tasks", "threads", "timeouts", "transports", "unix_events", "waitfor",
+    )),
+    *(f"uvloop.test_{name}" for name in (
+        "base", "context", "dns", "executors", "pipes", "process", "regr1", "runner", "signals", "sockets", "tcp", "udp",
+        "unix",
+    )),
+)  # fmt: skip
 MOST = 30
 PATIENCE_S = 60
 HERE = Path(__file__).resolve().parent
+LOOP = "FIBERRT_SUITES_LOOP"  # the event loop of a process that runs a file, own or asyncio's; not set: as it is
 over = threading.Event()  # when set, running processes are killed
 
 # --- In the process that runs one file
 # -----------------------------------------------------------------------------------
+
+
+def use_loop(which: str) -> None:
+    """Replaces asyncio's event loop by ours (which: own). uvloop's tests get the same loop instead of uvloop's."""
+    import asyncio
+
+    if which == "own":
+        import fiberrt.aio
+
+        class SelectorEventLoop(fiberrt.aio.EventLoop):
+            def __init__(self, selector: object = None) -> None:  # a test may choose one
+                super().__init__()
+
+        asyncio.SelectorEventLoop = asyncio.unix_events.SelectorEventLoop = SelectorEventLoop
+        asyncio.unix_events._UnixDefaultEventLoopPolicy._loop_factory = SelectorEventLoop
+        if hasattr(asyncio, "EventLoop"):
+            asyncio.EventLoop = SelectorEventLoop
+    try:
+        import uvloop
+    except ImportError:
+        return
+    uvloop.new_event_loop = uvloop.Loop = asyncio.SelectorEventLoop
+
+
+def package_of(module: str) -> str:
+    """Returns the name by which Python knows a file of tests."""
+    return "tests." + module.removeprefix("uvloop.") if module.startswith("uvloop.") else f"test.{module}"
 
 
 def run_file(module: str, told: str, chosen: set[str], but: set[str]) -> None:
@@ -44,6 +84,8 @@ def run_file(module: str, told: str, chosen: set[str], but: set[str]) -> None:
 
     from test import support
 
+    if LOOP in os.environ:
+        use_loop(os.environ[LOOP])
     # Background jobs of a shell ignore SIGINT, and the tests of keyboard interrupts would fail in both runs.
     signal.signal(signal.SIGINT, signal.default_int_handler)
     support.use_resources = ["cpu", "subprocess"]
@@ -96,7 +138,7 @@ def run_file(module: str, told: str, chosen: set[str], but: set[str]) -> None:
                 kept.addTest(test)
         return kept
 
-    suite = wanted(unittest.defaultTestLoader.loadTestsFromName(f"test.{module}"))
+    suite = wanted(unittest.defaultTestLoader.loadTestsFromName(package_of(module)))
     unittest.TextTestRunner(verbosity=2, resultclass=Result).run(suite)
     with open(told, "a") as file:
         file.write(json.dumps(["", "done"]) + "\n")
@@ -115,7 +157,25 @@ def not_to_be_had(why: str) -> None:
     raise SystemExit(77)
 
 
-def interpreter_with_tests(folder: Path) -> tuple[str, str]:
+def fetch_uvloop(folder: Path) -> str:
+    """Installs uvloop, fetches its source distribution, and returns the folder with its package `tests`."""
+    pip, place = folder / "venv/bin/pip", folder / "uvloop"
+    if not (place / "tests").exists():
+        say("fetching uvloop and its tests")
+        place.mkdir(exist_ok=True)
+        commands = (
+            f"'{pip}' install --only-binary uvloop uvloop aiohttp psutil pyOpenSSL && "
+            f"'{pip}' download --no-deps --no-binary uvloop -d . "
+            f"\"uvloop == $('{folder}/venv/bin/python' -c 'import uvloop; print(uvloop.__version__)')\" && "
+            "tar xf uvloop-*.tar.gz && mv uvloop-*/tests tests"
+        )
+        done = subprocess.run(["sh", "-c", commands], cwd=place, capture_output=True, text=True)
+        if done.returncode != 0:
+            not_to_be_had(f"uvloop and its tests cannot be fetched: {done.stderr.strip().splitlines()[-1:]}")
+    return str(place)
+
+
+def interpreter_with_tests(folder: Path, versions: Sequence[str]) -> tuple[str, str]:
     """Returns the environment's interpreter, and the folder with its package `test`, or "" if it finds the package
     itself."""
     python = folder / "venv/bin/python"
@@ -125,8 +185,9 @@ def interpreter_with_tests(folder: Path) -> tuple[str, str]:
     version, own = subprocess.run([python, "-c", ask], capture_output=True, text=True).stdout.splitlines() or ("", "")
     if version == "":
         not_to_be_had("test.sh has not installed the package, or the interpreter has no module test at all")
-    if version != "3 11":
-        not_to_be_had(f"suites.txt is about CPython 3.11, and the interpreter is {version.replace(' ', '.')}")
+    if version not in versions:
+        known = " and ".join(versions).replace(" 1", ".1")
+        not_to_be_had(f"the list is about CPython {known}, and the interpreter is {version.replace(' ', '.')}")
     if Path(own, "test_socket.py").exists():
         return str(python), ""
     unpacked = folder / "testsuite"
@@ -147,11 +208,13 @@ def interpreter_with_tests(folder: Path) -> tuple[str, str]:
 class Run:
     """The results of the tests of a file with one interpreter."""
 
-    def __init__(self, command: list[str], tests: str, log: Path, patience_s: float) -> None:
+    def __init__(self, command: list[str], tests: str, log: Path, patience_s: float, loop: str = "") -> None:
         self._command, self._log, self._patience_s = command, log, patience_s
         self._environment = {k: v for k, v in os.environ.items() if k not in ("PYTHONPATH", "FIBERRT_DEBUG")}
         if tests:
             self._environment["PYTHONPATH"] = tests
+        if loop:
+            self._environment[LOOP] = loop
         self._log.write_text("")
 
     def results(self, module: str, chosen: set[str] = frozenset()) -> dict[str, str]:
@@ -173,7 +236,7 @@ class Run:
             if how == "done":
                 return results
             if latest == "":
-                results[f"test.{module}"] = f"{ended}, and runs no test"
+                results[package_of(module)] = f"{ended}, and runs no test"
                 return results
             results.setdefault(latest, ended)  # otherwise the process ended after the test
 
@@ -242,7 +305,7 @@ def verdict(known: Known, files: Sequence[str], differing: dict[str, str]) -> in
         wrong += name not in known.reasons
         say(f"{name} {how}: {known.reasons.get(name, 'NOT KNOWN')}")
     for name in sorted(known.reasons.keys() - differing.keys()):
-        if name.split(".")[1] in files:
+        if any(name.startswith(package_of(file) + ".") for file in files):
             wrong += name not in known.varying
             say(f"{name} does not differ here: {'it varies' if name in known.varying else 'IT IS LISTED, AND MUST NOT BE'}")
     if len(known.reasons) > MOST:
@@ -252,14 +315,15 @@ def verdict(known: Known, files: Sequence[str], differing: dict[str, str]) -> in
 
 
 def compare(
-    module: str, command: list[str], tests: str, logs: Path, patience_s: float, known: Known
+    module: str, command: list[str], tests: str, logs: Path, patience_s: float, known: Known, loop: bool
 ) -> tuple[int, dict[str, str]]:
     """Returns the number of tests in a file, and the results under fiberrt of those that differ."""
     began = time.monotonic()
-    plain = Run(command, tests, logs / f"{module}.plain", patience_s).results(module)
+    plain = Run(command, tests, logs / f"{module}.plain", patience_s, "asyncio" if loop else "").results(module)
     if "passes" not in plain.values():
-        return 0, {f"test.{module}": "has no test that passes with the plain interpreter"}
-    run = Run([*command, "-m", "fiberrt"], tests, logs / f"{module}.fiberrt", patience_s)
+        return 0, {package_of(module): "has no test that passes with the plain interpreter"}
+    ours = command if loop else [*command, "-m", "fiberrt"]
+    run = Run(ours, tests, logs / f"{module}.fiberrt", patience_s, "own" if loop else "")
     differing = differ(plain, run.results(module))
     # Run these again, without the others: on a busy machine tests about time may fail.
     again = {name for name in differing if name not in known.reasons and name in plain}
@@ -277,24 +341,27 @@ def main() -> int:
         return 0
     parser = argparse.ArgumentParser(allow_abbrev=False)
     parser.add_argument("folder", type=Path)
-    parser.add_argument("files", nargs="*", default=FILES)
+    parser.add_argument("files", nargs="*")
+    parser.add_argument("--loop", action="store_true")
     parser.add_argument("--jobs", type=int, default=1)
-    parser.add_argument("--list", type=Path, default=HERE / "suites.txt")
+    parser.add_argument("--list", type=Path)
     parser.add_argument("--tests", type=Path)
     parser.add_argument("--patience", type=float, default=PATIENCE_S)
     options = parser.parse_intermixed_args()
     signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(128 + number))  # its child processes end, too
-    folder, files = options.folder.resolve(), options.files
-    known = Known(options.list)
+    folder, files = options.folder.resolve(), options.files or (LOOP_FILES if options.loop else FILES)
+    known = Known(options.list or HERE / ("loops.txt" if options.loop else "suites.txt"))
     if options.tests:
         python, tests = str(folder / "venv/bin/python"), str(options.tests)
     else:
-        python, tests = interpreter_with_tests(folder)
+        python, tests = interpreter_with_tests(folder, ("3 11", "3 13") if options.loop else ("3 11",))
+    if any(file.startswith("uvloop.") for file in files):
+        tests = ":".join(filter(None, (tests, fetch_uvloop(folder))))
     logs = folder / "suites"
     logs.mkdir(exist_ok=True)
     with ThreadPoolExecutor(options.jobs) as pool:
         try:
-            compared = list(pool.map(lambda file: compare(file, [python], tests, logs, options.patience, known), files))
+            compared = list(pool.map(lambda file: compare(file, [python], tests, logs, options.patience, known, options.loop), files))
         finally:
             over.set()
     differing = {name: how for _, found in compared for name, how in found.items()}

@@ -191,7 +191,7 @@ class Steps:
 
     def soak_python_suites(self) -> bool:
         status = run(["bindings/python/test.sh", BUILD / "python", "--install"])
-        return status in (0, DID_NOT_RUN) and self.python_suites()
+        return status in (0, DID_NOT_RUN) and self.python_suites() and self.python_suites("--loop", "--jobs", "2")
 
     def python_package(self, *arguments: str) -> bool:
         # The soak builds the wheel in the form in which it is published.

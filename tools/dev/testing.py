@@ -72,6 +72,8 @@ def steps_beside(steps: Steps, at_once: bool) -> Lane:
         some = ("test_select", "test_poll", "test_selectors", "test_poplib", "test_ftplib", "test_queue")
         add("the Python package and its tests", steps.python)
         add("some of CPython's own tests under fiberrt", lambda: steps.python_suites("--jobs", "2", *some))
+        loops = [f"test_asyncio.test_{name}" for name in ("events", "sendfile", "server", "streams", "unix_events")]
+        add("some of asyncio's own tests on our loop", lambda: steps.python_suites("--loop", "--jobs", "2", *loops))
         add("the Python package with a debug interpreter", steps.python_debug)
         add("the Python package's wheel, source distribution and stubs", lambda: steps.python_package("--all"))
     add("the Go package and its tests", steps.go)
