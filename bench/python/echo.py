@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
 """An echo server as each runtime's users write one; run.py puts the load on it.
 
-Usage: python echo.py RUNTIME; fiberrt, gevent, asyncio, uvloop, asyncio_protocol or uvloop_protocol. Prints the port.
+Usage: python echo.py RUNTIME; fiberrt, gevent, asyncio, uvloop, fiberrt_asyncio, or one of the last three followed by
+_protocol. Prints the port.
 """
 
 import os
@@ -79,6 +80,10 @@ def main(name):
             import uvloop
 
             run = uvloop.run
+        elif name.startswith("fiberrt"):
+            import fiberrt.aio
+
+            run = asyncio.Runner(loop_factory=fiberrt.aio.EventLoop).run
         run((serve_protocol if name.endswith("_protocol") else serve_streams)(asyncio))
 
 

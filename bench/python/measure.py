@@ -3,7 +3,7 @@
 
 Usage: python measure.py RUNTIME SHAPE SECONDS
 
-RUNTIME is fiberrt, greenlet, gevent, asyncio or uvloop. SHAPE: yield (ns per switch: two give way to each other), spawn
+RUNTIME is fiberrt, greenlet, gevent, asyncio, uvloop or fiberrt_asyncio (asyncio on our event loop). SHAPE: yield (ns per switch: two give way to each other), spawn
 (ns for one that does nothing and is joined), memory (bytes per fiber, of 30,000 that wait: resident memory and page
 tables), import (ms until it can be used, less what the interpreter takes). The times are medians of short rounds for
 SECONDS.
@@ -180,8 +180,22 @@ class OfUvloop(OfAsyncio):
         super().__init__(uvloop.run)
 
 
+class OfOurLoop(OfAsyncio):
+    def __init__(self):
+        import asyncio
+
+        import fiberrt.aio
+
+        def run(main):
+            with asyncio.Runner(loop_factory=fiberrt.aio.EventLoop) as runner:
+                return runner.run(main)
+
+        super().__init__(run)
+
+
 RUNTIMES = {
     "fiberrt": OfFiberrt, "greenlet": OfGreenlet, "gevent": OfGevent, "asyncio": OfAsyncio, "uvloop": OfUvloop,
+    "fiberrt_asyncio": OfOurLoop,
 }
 
 

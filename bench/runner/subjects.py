@@ -13,7 +13,8 @@ SUBJECTS = {
     "bare": (Suite,), "fiberrt": (Suite, Echo, Http, Https, Query, Copy, Python), "cxx20": (Suite,), "boost_context": (Suite,),
     "boost_fiber": (Suite,), "state_threads": (Suite,), "epoll": (Echo,), "uring": (Echo,), "uring_multi": (Echo,),
     "fiberrt_ev": (Echo, Copy), "libev": (Echo,), "libuv": (Echo,), "nginx": (Http, Https), "threads": (Query,), "gevent_psycogreen": (Query,), "tool": (Copy,),
-    **dict.fromkeys(("gevent", "greenlet", "asyncio", "uvloop", "asyncio_protocol", "uvloop_protocol"), (Python,)),
+    **dict.fromkeys(("gevent", "greenlet", "asyncio", "uvloop", "fiberrt_asyncio", "asyncio_protocol", "uvloop_protocol",
+                     "fiberrt_asyncio_protocol"), (Python,)),
 }
 
 
