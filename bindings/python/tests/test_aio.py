@@ -292,7 +292,7 @@ def test_readers_and_writers(loop, pair):
 
     def read():
         got.append(mine.recv(100))
-        if len(got) == 2:
+        if len(b"".join(got)) == 2:
             loop.stop()
 
     loop.add_reader(mine, read)
