@@ -105,7 +105,7 @@ __all__ = [
 ]
 
 # Modules that are imported at their first use, and names from such modules.
-_modules = frozenset({"aio", "monkey", "native", "selectors", "signal", "socket", "ssl", "subprocess"})
+_modules = frozenset({"aio", "monkey", "native", "selectors", "server", "signal", "socket", "ssl", "subprocess"})
 _names = {
     "ALL_COMPLETED": "_together",
     "FIRST_COMPLETED": "_together",
