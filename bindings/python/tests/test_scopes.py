@@ -248,3 +248,125 @@ def test_a_scope_is_not_open_where_memory_is_refused():
     fiber = fiberrt.spawn(f)
     fiber.join()
     assert fiber.cancelled and refused
+
+
+def test_cancel_scopes():
+    with fiberrt.CancelScope() as scope:
+        fiberrt.spawn(scope.cancel)
+        fiberrt.sleep(60)
+    assert scope.cancel_called and scope.cancelled_caught
+    with fiberrt.CancelScope(0.001) as scope:
+        fiberrt.sleep(60)
+    assert scope.cancelled_caught and not scope.cancel_called
+    with fiberrt.CancelScope() as scope:
+        scope.cancel()  # the block does not wait
+    assert scope.cancel_called and not scope.cancelled_caught
+    scope = fiberrt.CancelScope()
+    scope.cancel()
+    with scope:
+        fiberrt.sleep(60)
+    assert scope.cancelled_caught
+    with pytest.raises(KeyError), fiberrt.CancelScope() as scope:
+        scope.cancel()
+        raise KeyError
+    assert not scope.cancelled_caught
+
+
+def test_a_cancel_scope_does_not_drop_the_cancel_of_an_outer_one():
+    with fiberrt.CancelScope() as outer:
+        with fiberrt.CancelScope() as inner:
+            inner.cancel()
+            outer.cancel()
+            fiberrt.sleep(60)
+        fiberrt.sleep(0)  # raises again
+        assert False, "not reached"
+    assert outer.cancelled_caught
+
+    def f():
+        with fiberrt.CancelScope() as scope:
+            scope.cancel()
+            fiberrt.current().cancel()
+            fiberrt.sleep(60)
+        fiberrt.sleep(0)
+        return "not reached"
+
+    fiber = fiberrt.spawn(f)
+    fiber.join()
+    assert fiber.cancelled
+
+
+def test_a_cancel_scope_from_another_thread():
+    with fiberrt.CancelScope() as scope:
+        fiberrt.spawn(fiberrt.to_thread, scope.cancel)
+        fiberrt.sleep(60)
+    assert scope.cancelled_caught
+
+
+def test_start_waits_until_the_fiber_says_so():
+    def serve(port, *, task_status):
+        fiberrt.sleep(0.001)
+        task_status.started(port + 1)
+        with pytest.raises(RuntimeError):
+            task_status.started()
+        order.append("started")
+        ended.wait()
+        order.append("ended")
+
+    order, ended = [], fiberrt.Event()
+    with TaskGroup() as group:
+        assert group.start(serve, 5) == 6
+        fiberrt.reschedule()
+        assert order == ["started"]
+        ended.set()
+    assert order == ["started", "ended"]
+
+    def never(task_status):
+        fiberrt.sleep(60)
+
+    with TaskGroup() as group, fiberrt.move_on_after(0.001) as limit:
+        group.start(never)
+    assert limit.expired
+
+    def ends(task_status):
+        pass
+
+    def fails(task_status):
+        raise KeyError("before the start")
+
+    with pytest.raises(ExceptionGroup) as caught, TaskGroup() as group:
+        group.start(ends)
+    assert [type(error) for error in caught.value.exceptions] == [RuntimeError]
+    with pytest.raises(ExceptionGroup) as caught, TaskGroup() as group:
+        group.start(fails)
+    assert KeyError in [type(error) for error in caught.value.exceptions]
+
+
+def test_capacity_limiter():
+    limiter = fiberrt.CapacityLimiter(2)
+    most = [0]
+
+    def use(_):
+        with limiter:
+            most[0] = max(most[0], limiter.borrowed)
+            fiberrt.reschedule()
+
+    assert len(list(fiberrt.map(use, range(10)))) == 10
+    assert most == [2] and limiter.borrowed == 0 and limiter.available == limiter.total == 2
+    with limiter:
+        with pytest.raises(RuntimeError):
+            limiter.acquire()
+        assert repr(limiter) == "<fiberrt.CapacityLimiter 1 of 2>"
+        other = fiberrt.spawn(limiter.release)
+        with pytest.raises(RuntimeError):
+            other.result()
+
+        def twice():
+            with limiter:
+                return fiberrt.spawn(limiter.acquire, 0.001).result()
+
+        assert fiberrt.spawn(twice).result() is False
+    with pytest.raises(RuntimeError):
+        limiter.release()
+    for wrong in 0, -1, 1.5, None:
+        with pytest.raises(ValueError):
+            fiberrt.CapacityLimiter(wrong)

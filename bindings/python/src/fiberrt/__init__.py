@@ -48,7 +48,7 @@ from ._fiberrt import shut_down as _shut_down
 from ._groups import TaskGroup
 from ._local import local
 from ._overflows import report_overflows
-from ._scopes import fail_after, move_on_after, shield
+from ._scopes import CancelScope, fail_after, move_on_after, shield
 from ._threads import to_thread
 
 TYPE_CHECKING = False  # not from typing, which takes longer to import than this package
@@ -57,6 +57,7 @@ if TYPE_CHECKING:
 
     from ._blocking import report_blocking
     from ._executor import FiberExecutor
+    from ._limiter import CapacityLimiter
     from ._queue import PriorityQueue, ShutDown
     from ._together import ALL_COMPLETED, FIRST_COMPLETED, FIRST_EXCEPTION, as_completed, map, wait
 del TYPE_CHECKING
@@ -64,7 +65,9 @@ del TYPE_CHECKING
 __all__ = [
     "ALL_COMPLETED",
     "BoundedSemaphore",
+    "CancelScope",
     "CancelledError",
+    "CapacityLimiter",
     "Channel",
     "ChannelClosed",
     "Condition",
@@ -108,6 +111,7 @@ __all__ = [
 _modules = frozenset({"aio", "monkey", "native", "selectors", "server", "signal", "socket", "ssl", "subprocess"})
 _names = {
     "ALL_COMPLETED": "_together",
+    "CapacityLimiter": "_limiter",
     "FIRST_COMPLETED": "_together",
     "FIRST_EXCEPTION": "_together",
     "FiberExecutor": "_executor",

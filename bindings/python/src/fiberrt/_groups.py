@@ -17,6 +17,28 @@ if TYPE_CHECKING:
     T = TypeVar("T")
 
 
+class _Status:
+    """What TaskGroup.start() gives to the function that it calls."""
+
+    __slots__ = ("_known", "_started", "_value")
+
+    def __init__(self) -> None:
+        self._known = _fiberrt.Event()
+        self._started = False
+        self._value: Any = None
+
+    def started(self, value: Any = None) -> None:
+        """Let start() return the value. RuntimeError: it has been called before."""
+        if self._started:
+            raise RuntimeError("started() has been called before")
+        self._started = True
+        self._value = value
+        self._known.set()
+
+    def _ended(self, fiber: Fiber[Any]) -> None:
+        self._known.set()
+
+
 class TaskGroup:
     """A group of fibers that have all ended when the ``with`` block ends.
 
@@ -53,6 +75,21 @@ class TaskGroup:
         if self._failed:
             fiber.cancel()
         return fiber
+
+    def start(self, function: Callable[..., object], /, *args: Any, **kwargs: Any) -> Any:
+        """Spawn a fiber of the group that calls function(*args, task_status=status, **kwargs), and wait until it calls
+        status.started(value). Return the value. RuntimeError: the function has ended without that."""
+        status = _Status()
+        fiber = self.spawn(function, *args, task_status=status, **kwargs)
+        fiber.add_done_callback(status._ended)
+        try:
+            status._known.wait()
+        except BaseException:
+            fiber.cancel()
+            raise
+        if not status._started:
+            raise RuntimeError("the function has ended before it called started()")
+        return status._value
 
     def cancel(self) -> None:
         """Cancel all fibers of the group, and the waits of the block."""

@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from types import TracebackType
 
 _TIMED_OUT = -errno.ETIMEDOUT
+_CANCELLED = -errno.ECANCELED
 
 
 class _Scope:
@@ -26,12 +27,12 @@ class _Scope:
             raise RuntimeError("the scope is open already")
         self._scope = _fiberrt.scope_open(self._seconds)
 
-    def _close(self, exception: BaseException | None) -> bool:
-        """Close the scope. Return whether this scope has ended the block."""
+    def _close(self, exception: BaseException | None, cancelled: bool = False) -> bool:
+        """Close the scope. Return whether this scope has ended the block: its time limit, or its cancel()."""
         scope, self._scope = self._scope, 0
         verdict = _fiberrt.scope_close(scope)
         return (
-            verdict == _TIMED_OUT
+            (verdict == _TIMED_OUT or (cancelled and verdict == _CANCELLED))
             and isinstance(exception, _fiberrt.CancelledError)
             and not _fiberrt.cancel_pending()
         )
@@ -88,6 +89,43 @@ class fail_after(_Scope):
     ) -> None:
         if self._close(exception):
             raise TimeoutError(f"the block was not done within {self._seconds} seconds") from exception
+
+
+class CancelScope(_Scope):
+    """``with CancelScope() as scope:`` is a block that scope.cancel() ends.
+
+    After cancel(), or when its time in seconds is up, the present wait in the block and each later one raise
+    CancelledError. The end of the block drops this exception, and ``scope.cancelled_caught`` is then true.
+    """
+
+    __slots__ = {
+        "cancel_called": "Whether cancel() has been called.",
+        "cancelled_caught": "Whether the scope has ended the block.",
+    }
+
+    def __init__(self, seconds: float | None = None) -> None:
+        super().__init__(seconds)
+        self.cancel_called = False
+        self.cancelled_caught = False
+
+    def cancel(self) -> None:
+        """End the block. Any fiber, also of another thread, may call this, and before the block begins."""
+        self.cancel_called = True
+        if self._scope:
+            _fiberrt.scope_cancel(self._scope)
+
+    def __enter__(self) -> CancelScope:
+        self._open()
+        self.cancelled_caught = False
+        if self.cancel_called:
+            _fiberrt.scope_cancel(self._scope)
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, exception: BaseException | None, traceback: TracebackType | None
+    ) -> bool:
+        self.cancelled_caught = self._close(exception, self.cancel_called)
+        return self.cancelled_caught
 
 
 class shield:
