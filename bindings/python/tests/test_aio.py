@@ -208,6 +208,8 @@ def test_debug_mode(loop, caplog):
         loop.run_forever()
     assert called == [1, 2] and isinstance(timer, asyncio.TimerHandle)
     assert "Executing <Handle" in caplog.text and "created at" in caplog.text
+    for make in loop.call_soon, loop.call_soon_threadsafe, lambda *args: loop.call_later(60, *args):
+        assert make(print)._source_traceback[-1][0] == __file__
     with pytest.raises(TypeError, match="coroutine"):
         loop.call_soon(asyncio.sleep)
 

@@ -151,7 +151,10 @@ class EventLoop(_fiberrt.Loop, asyncio.SelectorEventLoop):
     def _call_soon_threadsafe_in_debug_mode(self, callback: Any, *args: Any, context: Any = None) -> events.Handle:
         self._check_closed()  # type: ignore[attr-defined]
         self._check_callback(callback, "call_soon_threadsafe")  # type: ignore[attr-defined]
-        return self._call_soon(callback, args, context)
+        handle = self._call_soon(callback, args, context)
+        if handle._source_traceback:  # type: ignore[attr-defined]
+            del handle._source_traceback[-1]  # type: ignore[attr-defined]
+        return handle
 
     def _handle_in_debug_mode(self, callback: Any, *args: Any) -> events.Handle:
         return events.Handle(callback, args, self)
