@@ -104,7 +104,9 @@ waitress.serve(app, host="127.0.0.1", port=int(sys.argv[1]), threads=COUNT, send
                 assert answers == [(f"{200_000 + i} bytes, fiber", 300_000) for i in range(COUNT)]
 
 
-def test_celery(tmp_path, redis):
+@pytest.mark.parametrize("pool", ["threads", "custom"])
+def test_celery(tmp_path, redis, pool, monkeypatch):
+    monkeypatch.setenv("CELERY_CUSTOM_WORKER_POOL", "fiberrt.celery:TaskPool")
     (tmp_path / "work.py").write_text(TOGETHER + f"""
 import celery
 url = "redis://127.0.0.1:{redis}/1"
@@ -124,13 +126,53 @@ try:
 except LookupError as error:
     print(error)
 """)
-    worker = ["-m", "celery", "-A", "work", "worker", "-P", "threads", "-c", str(COUNT), "--loglevel", "INFO"]
+    worker = ["-m", "celery", "-A", "work", "worker", "-P", pool, "-c", str(COUNT), "--loglevel", "INFO"]
     with program(tmp_path, *worker) as (process, log):
         told = run_to_end(tmp_path, "ask.py").splitlines()
         assert told == 3 * [str([[i, "fiber"] for i in range(COUNT)])] + ["on purpose"]
         process.send_signal(signal.SIGTERM)
         assert process.wait(PATIENCE) == 0
         assert "Warm shutdown" in log.read_text()
+
+
+def test_limits_and_revocations_of_celery(tmp_path, redis, monkeypatch):
+    monkeypatch.setenv("CELERY_CUSTOM_WORKER_POOL", "fiberrt.celery:TaskPool")
+    (tmp_path / "work.py").write_text(f"""
+import time
+import celery, celery.exceptions
+url = "redis://127.0.0.1:{redis}/3"
+app = celery.Celery("work", broker=url, backend=url)
+app.conf.broker_connection_retry_on_startup = True
+app.conf.task_track_started = True
+PATIENCE = {PATIENCE}
+@app.task
+def nap():
+    try:
+        time.sleep(PATIENCE)
+    except celery.exceptions.SoftTimeLimitExceeded:
+        return "soft"
+""")
+    (tmp_path / "ask.py").write_text("""
+import time
+import celery.exceptions
+import work
+print(work.nap.apply_async(soft_time_limit=0.2).get(timeout=work.PATIENCE))
+try:
+    work.nap.apply_async(time_limit=0.2).get(timeout=work.PATIENCE)
+except celery.exceptions.TimeLimitExceeded:
+    print("hard")
+task = work.nap.delay()
+while task.state != "STARTED": time.sleep(0.01)
+task.revoke(terminate=True)
+try:
+    task.get(timeout=work.PATIENCE)
+except celery.exceptions.TaskRevokedError:
+    print("revoked")
+""")
+    with program(tmp_path, "-m", "celery", "-A", "work", "worker", "-P", "custom", "-c", "2") as (process, log):
+        assert run_to_end(tmp_path, "ask.py").splitlines() == ["soft", "hard", "revoked"]
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(PATIENCE) == 0
 
 
 def test_kombu(tmp_path, redis):

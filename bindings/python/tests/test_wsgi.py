@@ -1,0 +1,349 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
+"""The web server for WSGI applications."""
+
+import logging
+import os
+import signal
+import subprocess
+import sys
+from wsgiref.validate import validator
+
+import pytest
+import servers
+
+import fiberrt
+from fiberrt import socket
+
+servers.needs("the tests of the WSGI server", "h11")
+from fiberrt.wsgi import WSGIServer  # noqa: E402 - needs h11
+
+
+def answering(environ, start_response):
+    """Answers with what the path asks for."""
+    path = environ["PATH_INFO"]
+    plain = [("Content-Type", "text/plain")]
+    if path == "/upload":
+        body = environ["wsgi.input"].read(int(environ.get("CONTENT_LENGTH") or 1 << 30))
+        start_response("200 OK", plain)
+        return [body]
+    if path == "/lines":
+        start_response("200 OK", plain)
+        return [b"%d," % len(line) for line in iter(environ["wsgi.input"].readline, b"")]
+    if path == "/write":
+        write = start_response("200 OK", plain)
+        write(b"by ")
+        write(b"write")
+        return []
+    if path == "/stream":
+        start_response("200 OK", plain)
+        return (b"%d\n" % i for i in range(5))
+    if path == "/empty":
+        start_response("204 No Content", [])
+        return []
+    if path == "/fail":
+        raise KeyError("of the application")
+    if path == "/late":
+        start_response("200 OK", plain)
+        return failing()
+    if path == "/much":
+        start_response("200 OK", plain)
+        much.append(path)
+        return [b"x" * 50_000_000]
+    if path == "/refused":
+        raise ConnectionRefusedError("of the application's database")
+    if path == "/exit":
+        sys.exit(5)
+    if path == "/split":
+        start_response("302 to\r\nSet-Cookie: x", plain)
+        return [b"x"]
+    if path == "/silent":
+        return [b"x"]
+    start_response("200 OK", plain)
+    return [f"{environ['REQUEST_METHOD']} {path} {environ['QUERY_STRING']} {environ.get('HTTP_X_NAME')}".encode("latin-1")]
+
+
+much = []
+
+
+def failing():
+    yield b"begun"
+    raise KeyError("of the application")
+
+
+@pytest.fixture
+def server():
+    with WSGIServer(("127.0.0.1", 0), answering) as server:
+        yield server
+        server.stop(0)
+
+
+class Client:
+    def __init__(self, server):
+        self.sock = socket.create_connection(server if isinstance(server, tuple) else server.address)
+        self.buffer = b""
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *error):
+        self.sock.close()
+
+    def send(self, text):
+        self.sock.sendall(text)
+
+    def until(self, end):
+        while end not in self.buffer:
+            data = self.sock.recv(4096)
+            if not data:
+                raise EOFError(self.buffer)
+            self.buffer += data
+        found, _, self.buffer = self.buffer.partition(end)
+        return found
+
+    def rest(self):
+        while data := self.sock.recv(4096):
+            self.buffer += data
+        return self.buffer
+
+    def response(self, head=False):
+        """Returns the status, the headers and the body of the next response."""
+        status, *lines = self.until(b"\r\n\r\n").decode().split("\r\n")
+        headers = {name.lower(): value for name, value in (line.split(": ", 1) for line in lines)}
+        body = b""
+        if head or status.split()[1] in ("100", "204"):
+            pass
+        elif headers.get("transfer-encoding") == "chunked":
+            while size := int(self.until(b"\r\n"), 16):
+                body += self.exactly(size + 2)[:-2]
+            self.exactly(2)
+        elif "content-length" in headers:
+            body = self.exactly(int(headers["content-length"]))
+        else:
+            body = self.rest()
+        return int(status.split()[1]), headers, body
+
+    def exactly(self, size):
+        while len(self.buffer) < size:
+            data = self.sock.recv(65536)
+            if not data:
+                raise EOFError(self.buffer)
+            self.buffer += data
+        found, self.buffer = self.buffer[:size], self.buffer[size:]
+        return found
+
+    def get(self, path, method="GET", headers="", body=b""):
+        self.send(f"{method} {path} HTTP/1.1\r\nHost: x\r\n{headers}\r\n".encode() + body)
+        return self.response(method == "HEAD")
+
+
+def test_requests_on_one_connection(server):
+    with Client(server) as client:
+        status, headers, body = client.get("/a%20b?c=d", headers="X-Name: one\r\nX-Name: two\r\nX_Name: evil\r\n")
+        assert (status, body) == (200, b"GET /a b c=d one,two") and headers["content-length"] == str(len(body))
+        assert client.get("/", "HEAD")[2] == b""
+        assert client.get("/stream")[2] == b"0\n1\n2\n3\n4\n"
+        assert client.get("/write")[2] == b"by write"
+        assert client.get("/empty")[0] == 204
+        assert client.get("/upload", "POST", "Content-Length: 5\r\n", b"12345")[2] == b"12345"
+        chunked = b"3\r\nabc\r\n10\r\n0123456789abcdef\r\n0\r\n\r\n"
+        assert client.get("/upload", "POST", "Transfer-Encoding: chunked\r\n", chunked)[2] == b"abc0123456789abcdef"
+        assert client.get("/lines", "POST", "Content-Length: 9\r\n", b"a\nbb\n\nlas")[2] == b"2,3,1,3,"
+        # The application leaves the body: the next request is found all the same.
+        assert client.get("/", "POST", "Content-Length: 5\r\n", b"12345")[0] == 200
+        client.send(b"GET /1 HTTP/1.1\r\nHost: x\r\n\r\nGET /2 HTTP/1.1\r\nHost: x\r\n\r\n")
+        assert [client.response()[2][:6] for _ in range(2)] == [b"GET /1", b"GET /2"]
+        client.send(b"GET /last HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n")
+        assert client.response()[1]["connection"] == "close" and client.rest() == b""
+    with Client(server) as client:
+        client.send(b"GET /stream HTTP/1.0\r\n\r\n")
+        assert client.rest().endswith(b"\r\n\r\n0\n1\n2\n3\n4\n")
+
+
+def test_a_megabyte(server):
+    body = os.urandom(1 << 20)
+    with Client(server) as client:
+        sending = fiberrt.spawn(
+            client.send, b"POST /upload HTTP/1.1\r\nHost: x\r\nContent-Length: %d\r\n\r\n" % len(body) + body
+        )
+        assert client.response()[2] == body
+        sending.join()
+
+
+def test_the_interface_is_valid():
+    def application(environ, start_response):
+        environ["wsgi.input"].read(3)
+        environ["wsgi.input"].readline()
+        environ["wsgi.input"].readlines()
+        start_response("200 OK", [("Content-Type", "text/plain")])
+        return [b"valid"]
+
+    with WSGIServer(("127.0.0.1", 0), validator(application)) as server:
+        with Client(server) as client:
+            assert client.get("/?a=b", "POST", "Content-Length: 8\r\n", b"abcde\nfg")[2] == b"valid"
+        server.stop(0)
+
+
+def test_expectations(server):
+    with Client(server) as client:
+        client.send(b"POST /upload HTTP/1.1\r\nHost: x\r\nContent-Length: 2\r\nExpect: 100-continue\r\n\r\n")
+        assert client.response()[0] == 100
+        client.send(b"ok")
+        assert client.response()[2] == b"ok"
+        # An application that does not read the body: the client must not send it, and the connection is closed.
+        assert client.get("/", "POST", "Content-Length: 2\r\nExpect: 100-continue\r\n")[0] == 200
+        assert client.rest() == b""
+
+
+@pytest.mark.parametrize(
+    "request_, status",
+    [
+        (b"nonsense\r\n\r\n", 400), (b"GET / HTTP/1.1\r\n\r\n", 400), (b"GET / HTTP/1.1\r\nHost: x\r\nA: " + b"a" * 100_000, 431),
+        (b"POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 1\r\nContent-Length: 2\r\n\r\n", 400),
+        (b"POST /upload HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\nxyz\r\n", 400),
+        (b"POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 1\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n", 400),
+        (b"POST / HTTP/1.0\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n", 400), (b"GET x HTTP/1.1\r\nHost: x\r\n\r\n", 400),
+        (b"CONNECT x:1 HTTP/1.1\r\nHost: x\r\n\r\n", 400),
+    ],
+)  # fmt: skip
+def test_bad_requests(server, request_, status):
+    with Client(server) as client:
+        client.send(request_)
+        assert client.response()[0] == status
+        assert client.rest() == b""
+    with Client(server) as client:
+        assert client.get("/")[0] == 200
+
+
+def test_errors_of_the_application(server, caplog):
+    for path in "/fail", "/silent", "/refused", "/exit", "/split":
+        with Client(server) as client:
+            assert client.get(path)[0] == 500
+            assert client.rest() == b""
+    with Client(server) as client:
+        client.send(b"GET /late HTTP/1.1\r\nHost: x\r\n\r\n")
+        with pytest.raises(EOFError):  # without the last chunk, the client knows
+            client.response()
+    assert [record.exc_info[0] for record in caplog.records] == [
+        KeyError, RuntimeError, ConnectionRefusedError, SystemExit, ValueError, KeyError,
+    ]  # fmt: skip
+
+
+def test_targets(server):
+    with Client(server) as client:
+        for target, path in ("/a/http://b/c", "/a/http://b/c"), ("http://x/d?e", "/d e"), ("*", "*"):
+            method = "OPTIONS" if target == "*" else "GET"
+            assert client.get(target, method)[2].startswith(f"{method} {path}".encode())
+
+
+def test_an_answer_to_a_client_that_still_sends(server):
+    with Client(server) as client:
+        body = b"x" * 300_000
+        client.send(b"POST / HTTP/1.1\r\nHost: x\r\nConnection: close\r\nContent-Length: 300000\r\n\r\n" + body)
+        assert client.response()[0] == 200
+
+
+def test_a_client_that_leaves(server):
+    for text in b"", b"GET / HT", b"POST /upload HTTP/1.1\r\nHost: x\r\nContent-Length: 10\r\n\r\n12":
+        with Client(server) as client:
+            client.send(text)
+    with Client(server) as client:
+        assert client.get("/")[0] == 200
+
+
+def test_slow_clients():
+    with WSGIServer(("127.0.0.1", 0), answering, keep_alive=0.01) as server, Client(server) as idle:
+        assert idle.rest() == b""
+    with WSGIServer(("127.0.0.1", 0), answering, timeout=0.01, keep_alive=None) as server:
+        with Client(server) as slow_head, Client(server) as slow_body:
+            slow_head.send(b"GET / HTTP")
+            slow_body.send(b"POST /upload HTTP/1.1\r\nHost: x\r\nContent-Length: 9\r\n\r\n1")
+            assert slow_head.rest() == slow_body.rest() == b""
+        with Client(server) as unwilling:  # it does not read the answer
+            unwilling.send(b"GET /much HTTP/1.1\r\nHost: x\r\n\r\n")
+            while not much:
+                fiberrt.sleep(0.001)
+            while server.connections:
+                fiberrt.sleep(0.001)
+
+
+def test_stop_lets_requests_end():
+    begun, go_on = fiberrt.Event(), fiberrt.Event()
+
+    def slow(environ, start_response):
+        if environ["PATH_INFO"] == "/slow":
+            begun.set()
+            go_on.wait()
+        start_response("200 OK", [])
+        return [b"done"]
+
+    server = WSGIServer(("127.0.0.1", 0), slow, keep_alive=None)
+    server.start()
+    with Client(server) as idle, Client(server) as busy, Client(server) as fresh:
+        assert idle.get("/")[0] == 200
+        while server.connections < 3:
+            fiberrt.sleep(0.001)
+        busy.send(b"GET /slow HTTP/1.1\r\nHost: x\r\n\r\n")
+        begun.wait()
+        stopping = fiberrt.spawn(server.stop)
+        assert idle.rest() == b""
+        assert fresh.get("/")[1]["connection"] == "close"  # it has been accepted, so it has its first request
+        go_on.set()
+        status, headers, body = busy.response()
+        assert (status, headers["connection"], body) == (200, "close", b"done")
+        assert stopping.result() == 0
+
+
+def test_access_log(server, caplog):
+    with caplog.at_level(logging.INFO, "fiberrt.wsgi.access"), Client(server) as client:
+        client.get("/stream?a=b")
+    assert '127.0.0.1 "GET /stream?a=b HTTP/1.1" 200 10 ' in caplog.text
+
+
+def test_misuse():
+    with pytest.raises(TypeError):
+        WSGIServer(("127.0.0.1", 0), None)
+
+
+def test_the_command_serves_flask(tmp_path):
+    servers.needs("the test of the WSGI server with flask", "flask")
+    (tmp_path / "pages.py").write_text("""
+import threading, time
+import flask
+
+app = flask.Flask("pages")
+both = threading.Barrier(20)
+
+@app.route("/together")
+def together():
+    both.wait(60)
+    return "all of them"
+
+@app.route("/slow")
+def slow():
+    open("begun", "w").close()
+    time.sleep(0.3)
+    return "slow"
+""")
+    process = subprocess.Popen(
+        [sys.executable, "-m", "fiberrt.wsgi", "pages:app", "--bind", "127.0.0.1:0", "--access-log"],
+        cwd=tmp_path, stderr=subprocess.PIPE, text=True,
+    )  # fmt: skip
+    try:
+        line = process.stderr.readline()
+        address = ("127.0.0.1", int(line.rpartition(", ")[2].strip(")\n")))
+
+        def get(path):
+            with Client(address) as client:
+                return client.get(path)[2]
+
+        assert set(fiberrt.map(get, ["/together"] * 20)) == {b"all of them"}
+        slow = fiberrt.spawn(get, "/slow")
+        while not (tmp_path / "begun").exists():
+            fiberrt.sleep(0.01)
+        process.send_signal(signal.SIGTERM)
+        assert slow.result() == b"slow"
+        _, log = process.communicate()
+        assert process.returncode == 0 and '"GET /slow HTTP/1.1" 200' in log
+    finally:
+        process.kill()
+        process.wait()
