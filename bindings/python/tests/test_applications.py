@@ -115,12 +115,20 @@ app.conf.broker_connection_retry_on_startup = True
 @app.task
 def meet(i): return i, together(i)
 @app.task
+def double(i): return 2 * i
+@app.task(bind=True)
+def own(self, i):
+    mine = self.request.id
+    together(i)
+    return self.request.id == mine and celery.current_task.request.id == mine and i
+@app.task
 def fail(): raise LookupError("on purpose")
 """)
     (tmp_path / "ask.py").write_text("""
 import work
 for _ in range(3):
     print(work.celery.group(work.meet.s(i) for i in range(work.COUNT))().get(timeout=work.PATIENCE))
+print(work.celery.group(work.own.s(i) | work.double.s() for i in range(work.COUNT))().get(timeout=work.PATIENCE))
 try:
     work.fail.delay().get(timeout=work.PATIENCE)
 except LookupError as error:
@@ -129,7 +137,8 @@ except LookupError as error:
     worker = ["-m", "celery", "-A", "work", "worker", "-P", pool, "-c", str(COUNT), "--loglevel", "INFO"]
     with program(tmp_path, *worker) as (process, log):
         told = run_to_end(tmp_path, "ask.py").splitlines()
-        assert told == 3 * [str([[i, "fiber"] for i in range(COUNT)])] + ["on purpose"]
+        chained = str([2 * i for i in range(COUNT)])
+        assert told == 3 * [str([[i, "fiber"] for i in range(COUNT)])] + [chained, "on purpose"]
         process.send_signal(signal.SIGTERM)
         assert process.wait(PATIENCE) == 0
         assert "Warm shutdown" in log.read_text()
@@ -156,7 +165,7 @@ def nap():
 import time
 import celery.exceptions
 import work
-print(work.nap.apply_async(soft_time_limit=0.2).get(timeout=work.PATIENCE))
+print(work.nap.apply_async(soft_time_limit=2).get(timeout=work.PATIENCE))
 try:
     work.nap.apply_async(time_limit=0.2).get(timeout=work.PATIENCE)
 except celery.exceptions.TimeLimitExceeded:

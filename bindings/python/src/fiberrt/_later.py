@@ -4,7 +4,7 @@
 psycopg2 and psycopg wait in C. If fiberrt.native has not adopted them, they are set to call a Python function instead.
 If the module queue is imported again, it takes SimpleQueue from _queue, which then makes new types. The files of _pyio
 hold locks of _thread while they wait, so they get locks of fibers. Future.done(), running() and cancelled() of
-concurrent.futures count as polls. asyncio learns that each fiber may run an event loop.
+concurrent.futures count as polls. asyncio learns that each fiber may run an event loop, and celery that each may run a task.
 """
 
 from __future__ import annotations
@@ -60,6 +60,12 @@ def _set_asyncio(module: Any) -> None:
     from . import aio  # noqa: F401 - from now on each fiber has its own running event loop
 
 
+def _set_celery(threads: Any) -> None:
+    import threading
+
+    threads.get_ident = threading.get_ident  # celery keeps the running task under it: each fiber has its own
+
+
 def _set_queue(module: Any) -> None:
     from . import _queue
 
@@ -89,6 +95,7 @@ _SETTINGS: dict[str, tuple[Callable[[Any], None], set[str]]] = {
     "_pyio": (_set_pyio, {"threading"}),
     "_queue": (_set_queue, {"queue"}),
     "asyncio": (_set_asyncio, {"threading"}),
+    "celery.utils.threads": (_set_celery, {"threading"}),
     "concurrent.futures._base": (_set_futures, {"threading"}),
     "multiprocessing.connection": (_set_multiprocessing, {"selectors"}),
     "psycopg2.extensions": (_set_psycopg2, {"select"}),
