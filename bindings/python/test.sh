@@ -60,8 +60,9 @@ export PIP_DISABLE_PIP_VERSION_CHECK=1
 "$venv/bin/python" -c 'import aiohttp, httpx, websockets, uvicorn, asyncpg' 2>/dev/null ||
     "$venv/bin/pip" install --only-binary :all: aiohttp httpx 'websockets >= 13' 'uvicorn >= 0.36' asyncpg \
         >"$folder/pip.log" 2>&1 || tail -n 5 "$folder/pip.log"
-"$venv/bin/python" -c 'import gunicorn, h11' 2>/dev/null ||
-    "$venv/bin/pip" install 'gunicorn >= 22' 'h11 >= 0.14' >"$folder/pip.log" 2>&1 || tail -n 5 "$folder/pip.log"
+"$venv/bin/python" -c 'import gunicorn, h11, django, fastapi, multipart, trio, anyio, opentelemetry.sdk' 2>/dev/null ||
+    "$venv/bin/pip" install --only-binary :all: 'gunicorn >= 22' 'h11 >= 0.14' 'django >= 4.2' fastapi python-multipart \
+        trio anyio opentelemetry-sdk >"$folder/pip.log" 2>&1 || tail -n 5 "$folder/pip.log"
 "$venv/bin/pip" install --no-build-isolation --no-deps --force-reinstall -C build-dir="$folder/build" \
     -C cmake.define.FIBERRT_UNITY="${FIBERRT_UNITY:-OFF}" "$here" >"$folder/pip.log" 2>&1 || fail 'the package could not be built'
 [ "${1-}" != --install ] || exit 0

@@ -104,6 +104,28 @@ def test_websockets():
     run(main)
 
 
+@contextlib.contextmanager
+def uvicorn(folder):
+    """Serves application:app in a folder with uvicorn on our loop. Yields the URL."""
+    server = subprocess.Popen(
+        [sys.executable, "-m", "uvicorn", "--loop", "fiberrt.aio:new_event_loop", "--port", "0", "--lifespan", "off",
+         "application:app"],
+        cwd=folder, stderr=subprocess.PIPE, text=True,
+    )  # fmt: skip
+    try:
+        url = ""
+        for line in server.stderr:
+            if "running on" in line:
+                url = line.split("running on ")[1].split()[0]
+                break
+        assert url
+        yield url
+    finally:
+        server.terminate()
+        server.communicate()
+    assert server.returncode in (0, -15)
+
+
 def test_uvicorn_serves_an_application_that_streams(tmp_path):
     needs("uvicorn", "httpx")
     (tmp_path / "application.py").write_text("""
@@ -119,18 +141,7 @@ async def app(scope, receive, send):
         await send({"type": "http.response.body", "body": b"%d\\n" % i, "more_body": True})
     await send({"type": "http.response.body", "body": b""})
 """)
-    server = subprocess.Popen(
-        [sys.executable, "-m", "uvicorn", "--loop", "fiberrt.aio:new_event_loop", "--port", "0", "--lifespan", "off",
-         "application:app"],
-        cwd=tmp_path, stderr=subprocess.PIPE, text=True,
-    )  # fmt: skip
-    try:
-        url = ""
-        for line in server.stderr:
-            if "running on" in line:
-                url = line.split("running on ")[1].split()[0]
-                break
-        assert url
+    with uvicorn(tmp_path) as url:
 
         async def main():
             import httpx
@@ -140,10 +151,6 @@ async def app(scope, receive, send):
             return {answer.text for answer in answers}
 
         assert run(main) == {"".join(f"{i}\n" for i in range(10))}
-    finally:
-        server.terminate()
-        server.communicate()
-    assert server.returncode in (0, -15)
 
 
 def test_asyncpg():
@@ -185,3 +192,95 @@ def test_redis():
 
     with servers.redis() as port:
         run(main, port)
+
+
+def test_trio_as_a_guest_of_the_loop():
+    (trio,) = needs("trio")
+
+    async def of_trio():
+        with trio.move_on_after(0.001) as scope:
+            await trio.sleep_forever()
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(trio.sleep, 0.001)
+        return scope.cancelled_caught
+
+    async def main():
+        loop = asyncio.get_running_loop()
+        over = loop.create_future()
+        trio.lowlevel.start_guest_run(
+            of_trio, run_sync_soon_threadsafe=loop.call_soon_threadsafe, done_callback=over.set_result
+        )
+        return (await over).unwrap()
+
+    assert run(main) is True
+
+
+def test_anyio():
+    (anyio,) = needs("anyio")
+
+    async def main():
+        async with anyio.create_task_group() as group:
+            port = await group.start(serve)
+            async with await anyio.connect_tcp("127.0.0.1", port) as stream:
+                await stream.send(b"hello")
+                answer = await stream.receive()
+            group.cancel_scope.cancel()
+        assert await anyio.to_thread.run_sync(lambda: 5) == 5
+        return answer, type(asyncio.get_running_loop())
+
+    async def serve(*, task_status):
+        async def echo(stream):
+            async with stream:
+                await stream.send(await stream.receive())
+
+        listener = await anyio.create_tcp_listener(local_host="127.0.0.1")
+        task_status.started(listener.extra(anyio.abc.SocketAttribute.local_port))
+        await listener.serve(echo)
+
+    options = {"loop_factory": aio.EventLoop}
+    assert anyio.run(main, backend="asyncio", backend_options=options) == (b"hello", aio.EventLoop)
+
+
+def test_fastapi_on_uvicorn(tmp_path):
+    needs("fastapi", "uvicorn", "httpx")
+    (tmp_path / "application.py").write_text("""
+import asyncio
+import fastapi
+from fastapi.responses import StreamingResponse
+import fiberrt.aio
+
+app = fastapi.FastAPI()
+
+@app.get("/hello/{name}")
+async def hello(name: str):
+    return {"hello": await fiberrt.aio.run(lambda: name)}
+
+@app.get("/plain")
+def plain():
+    return "from a thread"
+
+@app.post("/upload")
+async def upload(file: fastapi.UploadFile):
+    return len(await file.read())
+
+@app.get("/stream")
+async def stream():
+    async def parts():
+        for i in range(5):
+            await asyncio.sleep(0)
+            yield f"{i}\\n"
+    return StreamingResponse(parts())
+""")
+    with uvicorn(tmp_path) as url:
+
+        async def main():
+            import httpx
+
+            async with httpx.AsyncClient(trust_env=False, base_url=url) as client:
+                answers = [
+                    (await client.get("/hello/x")).json(), (await client.get("/plain")).json(),
+                    (await client.post("/upload", files={"file": b"x" * 2_000_000})).json(), (await client.get("/stream")).text,
+                ]  # fmt: skip
+            return answers
+
+        assert run(main) == [{"hello": "x"}, "from a thread", 2_000_000, "0\n1\n2\n3\n4\n"]

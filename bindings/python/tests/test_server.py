@@ -214,6 +214,52 @@ def test_tls(tmp_path):
 
 # --- gunicorn
 
+DJANGO = """
+import os, threading
+import django
+from django.conf import settings
+from django.db import connection, models
+from django.http import HttpResponse
+from django.urls import path
+
+settings.configure(
+    ALLOWED_HOSTS=["*"], MIDDLEWARE=["django.middleware.common.CommonMiddleware"], ROOT_URLCONF=__name__,
+    SECRET_KEY="x", DEFAULT_AUTO_FIELD="django.db.models.AutoField",
+    DATABASES={"default": {"ENGINE": "django.db.backends.postgresql", "HOST": "127.0.0.1", "USER": "postgres",
+                           "NAME": "postgres", "PORT": os.environ["DATABASE_PORT"]}},
+)
+django.setup()
+
+class Item(models.Model):
+    number = models.IntegerField()
+    class Meta:
+        app_label = "application"
+
+both = threading.Barrier(10)
+
+def create(request):
+    with connection.schema_editor() as editor:
+        editor.create_model(Item)
+    return HttpResponse("created")
+
+def add(request, number):
+    both.wait(60)       # 10 requests are in here at the same time, each with its own connection
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT pg_backend_pid() FROM pg_sleep(0.1)")
+        backend = cursor.fetchone()[0]
+    Item.objects.create(number=number)
+    both.wait(60)
+    return HttpResponse(str(backend))
+
+def total(request):
+    return HttpResponse(str(Item.objects.aggregate(models.Sum("number"))["number__sum"]))
+
+urlpatterns = [path("create", create), path("add/<int:number>", add), path("total", total)]
+
+from django.core.wsgi import get_wsgi_application
+app = get_wsgi_application()
+"""
+
 APPLICATION = """
 import os, threading, time
 
@@ -242,15 +288,15 @@ def app(environ, start_response):
 
 
 class Gunicorn:
-    def __init__(self, folder, *options):
-        (folder / "application.py").write_text(APPLICATION)
+    def __init__(self, folder, *options, application=APPLICATION, **environment):
+        (folder / "application.py").write_text(application)
         self.begun = folder / "begun"
         self.log = folder / "log"
         with open(self.log, "w") as log:
             self.process = subprocess.Popen(
                 [sys.executable, "-m", "gunicorn", "-k", "fiberrt.gunicorn.Worker", "-b", "127.0.0.1:0",
                  "--graceful-timeout", "60", *options, "application:app"],
-                cwd=folder, stdout=log, stderr=log, env={**os.environ, "BEGUN": str(self.begun)},
+                cwd=folder, stdout=log, stderr=log, env={**os.environ, "BEGUN": str(self.begun), **environment},
             )  # fmt: skip
         self.address = self.await_line(r"Listening at: http://([\d.]+):(\d+)")
         self.address = (self.address[1], int(self.address[2]))
@@ -282,7 +328,7 @@ class Gunicorn:
 @pytest.fixture
 def gunicorn(tmp_path):
     servers.needs("the test of gunicorn", "gunicorn")
-    return lambda *options: Gunicorn(tmp_path, *options)
+    return lambda *options, **more: Gunicorn(tmp_path, *options, **more)
 
 
 def test_requests_of_a_gunicorn_worker_are_fibers(gunicorn):
@@ -343,3 +389,12 @@ def test_a_killed_worker_of_gunicorn_is_replaced(gunicorn):
         server.await_line("Booting worker", 2)
         status, second = server.get("/")
         assert status == 200 and second != first
+
+
+def test_django_with_postgresql(gunicorn):
+    servers.needs("the test of Django", "django", "psycopg")
+    with servers.postgres(20) as port, gunicorn(application=DJANGO, DATABASE_PORT=str(port)) as server:
+        assert server.get("/create") == (200, b"created")
+        answers = list(fiberrt.map(server.get, [f"/add/{number}" for number in range(10)]))
+        assert [status for status, _ in answers] == [200] * 10 and len({backend for _, backend in answers}) == 10
+        assert server.get("/total") == (200, b"45")
