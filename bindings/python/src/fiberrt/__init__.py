@@ -108,7 +108,8 @@ __all__ = [
 ]
 
 # Modules that are imported at their first use, and names from such modules.
-_modules = frozenset({"aio", "monkey", "native", "selectors", "server", "signal", "socket", "ssl", "subprocess"})
+_modules = frozenset({"aio", "console", "monkey", "native", "selectors", "server", "signal", "socket", "ssl", "subprocess"})
+_optional = frozenset({"wsgi"})  # these need another package, so dir() does not name them
 _names = {
     "ALL_COMPLETED": "_together",
     "CapacityLimiter": "_limiter",
@@ -125,7 +126,7 @@ _names = {
 
 
 def __getattr__(name: str) -> _Any:
-    if name in _modules:
+    if name in _modules or name in _optional:
         return _import_module(f"{__name__}.{name}")
     if name in _names:
         value = globals()[name] = getattr(_import_module(f"{__name__}.{_names[name]}"), name)
