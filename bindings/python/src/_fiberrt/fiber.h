@@ -24,7 +24,7 @@ struct FiberObject {
     PyObject* result;    // set when done,
     PyObject* exception; // or this
     PyObject* thrown;    // a list of exceptions given to throw() and not yet raised
-    PyObject* watchers;  // a list of Queues that will receive this object when it ends, or null
+    PyObject* watchers;  // a list of Queues and callbacks that get this object when it ends, or null
     PyObject* name;
     PyObject* locals;           // a dict for fiberrt.local
     LoopSettings loop_settings; // while other settings are in the thread

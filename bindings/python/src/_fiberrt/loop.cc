@@ -176,7 +176,7 @@ bool begin_polls(LoopObject* loop) {
 // Nanoseconds until the loop has something to do; 0: it has now.
 int64_t time_to_wait(const LoopObject* loop) {
     if (loop->ready.size() || loop->stopping || loop->fired.first) return 0;
-    // As asyncio waits at most. Without a limit, the core would refuse the wait if it saw nothing that could end it.
+    // asyncio's longest wait. The core refuses a wait without a limit if it sees nothing that could end it.
     constexpr int64_t most = FIBER_SEC(24 * 3600);
     if (loop->timers.empty()) return most;
     double left = loop->timers.first()->when - now_s();
@@ -211,7 +211,7 @@ bool wait(LoopObject* loop, bool look) {
     return false;
 }
 
-// The events that one turn reports. Those that it does not come to go back, in front of newer ones.
+// The events that one turn reports. If the turn ends early, the rest return to the front of loop->fired.
 class Batch {
 public:
     explicit Batch(LoopObject* loop) : loop_(loop) { move(loop->fired, events); }
@@ -269,7 +269,7 @@ void settle_watches(LoopObject* loop) {
     PyErr_Restore(type, value, traceback);
 }
 
-// Runs turns until stop() has been called.
+// asyncio's run_forever() calls this as _run_once(). Unlike asyncio's, it returns only after stop().
 PyObject* run_turns(PyObject* self, PyObject*) {
     LoopObject* loop = loop_of(self);
     World* here = world();
@@ -289,7 +289,7 @@ PyObject* run_turns(PyObject* self, PyObject*) {
 
 // ---- Scheduling -----------------------------------------------------------------------------------------------------
 
-// The arguments of a call: (callback, *args, context=None), before them a time if it has a name.
+// The arguments of a call: (callback, *args, context=None), after a time if time_name is given.
 struct Scheduled {
     PyObject* time = nullptr;
     PyObject* callback = nullptr;
@@ -637,7 +637,7 @@ int set_debug(PyObject* self, PyObject* value, void*) {
 }
 
 PyMethodDef loop_methods[] = {
-    {"_run_once", run_turns, METH_NOARGS, "Run until stop() is called."},
+    {"_run_once", run_turns, METH_NOARGS, "Run turns until stop() has been called."},
     {"stop", stop, METH_NOARGS, "stop($self, /)\n--\n\nEnd run_forever() after the callbacks that are ready now."},
     {"time", time, METH_NOARGS,
      "time($self, /)\n--\n\nReturn the time of the loop's clock in seconds: time.monotonic()."},

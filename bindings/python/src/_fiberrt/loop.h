@@ -76,7 +76,7 @@ struct LoopObject {
     TimerHeap timers;
     std::unordered_map<int, Watches> by_descriptor;
     Watch* watches;      // all, those of transports too
-    WatchList wanted;    // polls to begin before the next wait
+    WatchList wanted;    // operations to begin before the next wait
     WatchList receiving; // receives under way
     WatchList fired;     // events to report
     uint64_t world;      // the number of the world where the loop ran last

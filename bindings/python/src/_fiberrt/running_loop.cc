@@ -44,8 +44,8 @@ void drop(LoopSettings& settings) {
     settings.origin_depth = 0;
 }
 
-// Notes the running loop of the calling fiber. The loop makes its settings before, and restores the others after this:
-// no switch is in between.
+// Notes the running loop of the calling fiber. The loop changes the thread's settings just before this call, or restores
+// them just after it; no switch comes in between.
 void note(World* here, PyObject* loop) {
     FiberObject* fiber = here->current;
     if (loop == Py_None && here->runs_loop == fiber) drop(here->no_loop); // the loop restores these itself

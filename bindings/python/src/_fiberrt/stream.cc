@@ -26,7 +26,7 @@ struct Pending {
 
 // The part of an object that follows asyncio's base class.
 struct StreamObject {
-    LoopObject* loop; // null when the transport is closed, like the next two
+    LoopObject* loop; // null when the transport is closed, like protocol and empty_waiter
     PyObject* protocol;
     PyObject* extra;
     PyObject* context;      // of the protocol's callbacks
@@ -86,9 +86,8 @@ bool fail_by_errno(StreamObject* stream, const char* what) {
 
 // ---- Receiving ------------------------------------------------------------------------------------------------------
 //
-// A connection that waits has a small buffer, which the watch receives into: this takes one operation. If the buffer is
-// full, more may follow: then the watch polls instead, and the data goes through the loop's large buffer, until a
-// receive has found little.
+// The watch of a quiet connection receives into a small buffer, in one operation. After a receive that fills it, the
+// watch polls, and data goes through the loop's large buffer, until a receive returns less than the small buffer holds.
 
 constexpr size_t small_bytes = 2048;
 

@@ -12,7 +12,7 @@ namespace fiberrt_python {
 
 // The hosted fiber of a watch, which it may outlive for a while.
 struct Poller {
-    Watch* watch;   // null: it is to end, and has the buffer
+    Watch* watch;   // null: the fiber must end, and frees the buffer
     uint64_t world; // the number of the thread's world
     fiber_t fiber;
     char* buffer;
@@ -74,7 +74,8 @@ int turn(void* user, int64_t result) {
     return FIBER_STEP_YIELD;
 }
 
-// Ends a hosted fiber. Its thread waits until it has ended, if it may wait. Returns false if its thread has ended.
+// Cancels a hosted fiber. With own_thread, also waits for its end, if the caller may wait. Returns false if the fiber's
+// thread has ended.
 bool stop(fiber_t fiber, bool own_thread) {
     Shield shield;
     if (fiber_cancel(fiber, nullptr) < 0) return false;
@@ -194,7 +195,7 @@ void watch_settle(Watch* watch) {
     watch_unlink(watch);
     watch->users++; // other fibers run, and may free it
     stop(watch->poller->fiber, is_here(watch->poller));
-    if (watch->owner) watch_want(watch); // unless it has received
+    if (watch->owner) watch_want(watch); // no effect if there is a result to report
     drop(watch);
 }
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// A Watch tells an event loop when a descriptor is ready, or what a socket has received. A hosted fiber of the thread
-// that runs the loop polls, or receives, once each time the loop asks it to. The GIL guards all of it: hosted fibers
-// have their turns while their thread has the GIL.
+// A Watch runs one operation at a time, a poll of a descriptor or a receive from a socket, and reports its result to an
+// event loop. A hosted fiber of the thread that runs the loop makes the operation. The GIL guards all of it: hosted
+// fibers have their turns while their thread has the GIL.
 #pragma once
 
 #include "world.h"
@@ -36,22 +36,24 @@ struct Watch {
     Watch *next_of_loop, *previous_of_loop; // in loop->watches
 };
 
-// Makes a watch in *place, which polls when watch_want() has been called. Returns false with an exception set.
+// Makes a watch in *place, which is idle until watch_want() is called. Returns false with an exception set.
 bool watch_new(Watch** place, LoopObject* loop, int fd, int events, int (*ready)(Watch&), PyObject* owner);
-// Ends a poll under way and frees the watch. If its thread calls this and may wait, the kernel has forgotten the
-// descriptor then.
+// Ends the operation and frees the watch. On the watch's thread, if that may wait, it returns only when the kernel is
+// done with the descriptor.
 void watch_free(Watch* watch);
-// Asks for the events, once: the poll begins before the loop waits. No effect while it polls or has an event to report.
+// Asks for one operation, which begins before the loop waits. No effect if one is under way or has a result to report.
 void watch_want(Watch* watch);
-void watch_not_want(Watch* watch);     // undoes it; a poll under way goes on, and an event stays
-void watch_report_again(Watch* watch); // reports the last event once more
-// Lets the next operations receive into a buffer of that size, or poll (0, or there is no memory). Not while it polls.
+void watch_not_want(Watch* watch);     // undoes it; an operation under way goes on, and a result stays
+void watch_report_again(Watch* watch); // reports the last result once more
+// Lets the next operations receive into a buffer of that size, or poll (0, or there is no memory). Not while one is under
+// way.
 void watch_set_buffer(Watch* watch, size_t bytes);
-// Begins the poll. Returns 0 or a negative errno.
+// Begins the operation. Returns 0 or a negative errno.
 int watch_begin(Watch* watch);
-// The loop now runs on another thread than before: takes back the polls of the other one.
+// The loop now runs on another thread than before: ends the operations begun on the old thread and asks for them again.
 void watches_move(LoopObject* loop);
-// Ends a receive under way, and wants it again: the loop may go on in another thread. What it has received is reported.
+// Ends the receive at the end of a run, because the next run may be on another thread. Reports data already received;
+// otherwise asks for the receive again.
 void watch_settle(Watch* watch);
 
 void watch_link(WatchList& list, Watch* watch);

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 class CapacityLimiter:
     """Limits the number of fibers that are in its ``with`` block at a time. Unlike a Semaphore it knows which fibers these
-    are: it refuses a fiber that enters a second time, or leaves without having entered. Fibers of any thread may use it.
+    are: it refuses a fiber that enters while it is inside, or leaves while it is not. Fibers of any thread may use it.
     """
 
     __slots__ = ("_holders", "_places", "_total")

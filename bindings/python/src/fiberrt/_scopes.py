@@ -109,7 +109,7 @@ class CancelScope(_Scope):
         self.cancelled_caught = False
 
     def cancel(self) -> None:
-        """End the block. Any fiber, also of another thread, may call this, and before the block begins."""
+        """End the block's waits. Any fiber of any thread may call this, even before the block begins."""
         self.cancel_called = True
         if self._scope:
             _fiberrt.scope_cancel(self._scope)

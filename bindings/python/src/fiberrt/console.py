@@ -7,7 +7,7 @@
 Then, in a shell:
 
     python -m fiberrt.console /run/user/1000/program.console
-    >>> import fiberrt; fiberrt.dump()
+    >>> dump()
 
 Each connection has a fiber and its own namespace. A command runs in the program, on the thread that called serve(), and
 may do all that the program may; print() writes to the console while the command runs.

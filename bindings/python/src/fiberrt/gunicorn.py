@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
-"""A worker for gunicorn whose requests are fibers:
+"""A worker for gunicorn that gives each connection a fiber:
 
     gunicorn -k fiberrt.gunicorn.Worker --worker-connections 1000 module:app
 
 The worker calls fiberrt.monkey.patch(): the application's waits - databases, sockets, locks, time.sleep() - suspend only
-the fiber of their request. worker_connections limits the connections of a worker. At a reload or stop, the worker
+the fiber of their connection. worker_connections limits the connections of a worker. At a reload or stop, the worker
 closes its listeners, and requests have graceful_timeout seconds to end.
 """
 

@@ -401,8 +401,8 @@ class _Connection:
 class WSGIServer(StreamServer):
     """Serves a WSGI application.
 
-    listener, limit, ssl: as for StreamServer. timeout: how many seconds a client may send nothing within a request.
-    keep_alive: how many seconds a connection may wait for its next request. An exception of the application is logged,
+    listener, limit, ssl: as for StreamServer. timeout: seconds for a request's head, and for each later
+    receive or send. keep_alive: seconds that a connection may wait for a request. An exception of the application is logged,
     and the client gets the status 500 if the response has not begun; otherwise the connection is closed.
     """
 
@@ -418,7 +418,7 @@ class WSGIServer(StreamServer):
         self.keep_alive = keep_alive
         self.secure = ssl is not None
         self.stopping = False
-        self.idle: set[CancelScope] = set()  # those of the connections that wait for a request
+        self.idle: set[CancelScope] = set()  # those of the connections that wait for a further request
         address = self.address
         self.name, self.port = (address[0], str(address[1])) if isinstance(address, tuple) else (address or "", "")
 
@@ -428,8 +428,8 @@ class WSGIServer(StreamServer):
         _Connection(self, sock, address).serve()
 
     def close(self) -> None:
-        """Accept no more connections, and close those without a request. Requests go on, and their connections are
-        closed after them."""
+        """Accept no more connections, and close those that wait for a further request. Requests go on, and their
+        connections are closed after them."""
         self.stopping = True
         super().close()
         for scope in list(self.idle):
@@ -450,7 +450,7 @@ def main(arguments: list[str] | None = None) -> None:
     parser.add_argument("application", help="MODULE:NAME")
     parser.add_argument("--bind", default="127.0.0.1:8000", help="HOST:PORT, or the path of a Unix socket")
     parser.add_argument("--limit", type=int, default=1000, help="the maximal number of connections")
-    parser.add_argument("--timeout", type=float, default=30.0, help="seconds a client may send nothing within a request")
+    parser.add_argument("--timeout", type=float, default=30.0, help="seconds for the head of a request, and for each receive or send after it")
     parser.add_argument("--keep-alive", type=float, default=5.0, help="seconds a connection may wait for a request")
     parser.add_argument("--graceful", type=float, default=30.0, help="seconds that requests have to end at a stop")
     parser.add_argument("--access-log", action="store_true", help="log each request to standard error")
