@@ -89,15 +89,18 @@ bool stop(fiber_t fiber, bool own_thread) {
 
 bool is_here(const Poller* poller) { return this_world && poller->world == this_world->number; }
 
-// Parts the watch and its hosted fiber, which gets the buffer: the kernel may still write into it.
+// Parts the watch and its hosted fiber, which gets the buffer if an operation is under way: the kernel may still write
+// into it. Otherwise the buffer may hold data that is not reported yet.
 void abandon(Watch* watch) {
     Poller* poller = watch->poller;
     if (!poller) return;
+    if (watch->polls) {
+        poller->buffer = watch->buffer;
+        watch->buffer = nullptr;
+    }
     poll_ended(watch);
     watch->poller = nullptr;
     poller->watch = nullptr;
-    poller->buffer = watch->buffer;
-    watch->buffer = nullptr;
     if (!stop(poller->fiber, is_here(poller))) end(poller);
 }
 
