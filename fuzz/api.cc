@@ -1003,6 +1003,8 @@ void call_others() {
         errno = 77;
         FUZZ_CHECK(fiber_strerror(number()) && fiber_backend_name() && fiber_version() > 0 && fiber_features());
         FUZZ_CHECK(fiber_now() > 0);
+        CALL(fiber_sim_pick, byte(), byte());
+        errno = 77;
         check(0, "fiber_strerror");
         break;
     case 20: {

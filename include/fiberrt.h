@@ -1768,6 +1768,21 @@ FIBERRT_API uint64_t fiber_features(void) FIBERRT_LINKNAME(fiber_features);
  */
 FIBERRT_API const char *fiber_backend_name(void) FIBERRT_LINKNAME(fiber_backend_name);
 
+/**
+ * Returns a number below `count` that the simulation chooses, so the program's own choices belong to the run: the same
+ * seed, or the same list of choices (docs/simulation.md), gives the same numbers. 0 is the ordinary alternative, which
+ * a shrunk list leaves out. Use it for inputs, and to decide where other fibers run:
+ *
+ *     if (fiber_sim_pick(2, 8) == 1) fiber_reschedule();
+ *
+ * one_in: 0 chooses as often another number than 0 as the seed does everywhere; otherwise the number is not 0 once in
+ * so many times, by chance.
+ *
+ * Where: a fiber, in a simulation. Switches: no; a cancelled fiber may call it too.
+ * Errors: -EINVAL `count` is 0; -ENOTSUP there is no simulation, or the calling thread is not its thread. Since: 0.1
+ */
+FIBERRT_API int64_t fiber_sim_pick(uint32_t count, uint32_t one_in) FIBERRT_LINKNAME(fiber_sim_pick);
+
 /* ------------------------------------------------------------------------------------------------------------------
  * Forks
  *

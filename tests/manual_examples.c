@@ -55,6 +55,11 @@ static void select_one(void) {
     assert(served == 7 && fiber_chan_destroy(requests) == 0);
 }
 
+/* fiber_sim_pick: without a simulation it fails, and the fiber goes on */
+static void choose(void) {
+    //@example if (fiber_sim_pick(2, 8) == 1)
+}
+
 /* fiber_process_attr_add_fd */
 static void give_listener(void) {
     fiber_process_attr_t *attr;
@@ -164,6 +169,7 @@ int main(void) {
     assert(fiber_spawn(&fiber, every, NULL) == 0 && fiber_join(fiber, NULL) == 0 && measured == 1);
     assert(hello_main() == 0);
     select_one();
+    choose();
     give_listener();
     with_pool();
     read_directory();

@@ -337,6 +337,40 @@ TEST(Sim, TheSameSeedMakesTheSameTraceAndAnotherMakesAnother) {
     EXPECT_GT(traces.size(), 5u);
 }
 
+// Prints twenty numbers that the simulation chooses.
+int twenty_picks() {
+    for (int i = 0; i < 20; i++) printf("%d ", int(fiber_sim_pick(10, i % 2 ? 3 : 0)));
+    return 0;
+}
+
+TEST(Sim, AProgramsOwnChoicesBelongToTheRun) {
+    std::set<std::string> outputs;
+    for (int i = 1; i <= 10; i++) {
+        Ended drawn = simulate(seed(i), twenty_picks), again = simulate(seed(i), twenty_picks);
+        EXPECT_EQ(drawn.output, again.output);
+        EXPECT_NE(drawn.trace.find("/10 program\n"), std::string::npos) << drawn.trace;
+        EXPECT_EQ(simulate({{"FIBERRT_SIM_REPLAY", list_of(drawn.trace)}}, twenty_picks).output, drawn.output);
+        outputs.insert(drawn.output);
+    }
+    EXPECT_GT(outputs.size(), 5u);
+    EXPECT_EQ(simulate({{"FIBERRT_SIM_REPLAY", "2:9"}}, twenty_picks).output.substr(0, 8), "0 0 9 0 ");
+}
+
+TEST(Sim, AProgramsChoiceIsRefusedWithoutASimulation) {
+    SIMULATED_OK({}, [] {
+        CHECK_IN_CHILD(fiber_sim_pick(0, 0) == -EINVAL);
+        CHECK_IN_CHILD(fiber_sim_pick(1, 0) == 0);
+        CHECK_IN_CHILD(fiber_sim_pick(UINT32_MAX, 1) > 0); // never 0, as one in one is another number
+        int64_t elsewhere = 0;
+        std::thread([&] { elsewhere = fiber_sim_pick(2, 0); }).join();
+        CHECK_IN_CHILD(elsewhere == -ENOTSUP);
+        return 0;
+    });
+    auto refused = [] { return fiber_sim_pick(2, 0) == -ENOTSUP && fiber_sim_pick(0, 0) == -EINVAL ? 0 : 1; };
+    EXPECT_EQ(simulate({{"FIBERRT_BACKEND", ""}}, refused).status, 0);
+    EXPECT_EQ(simulate({{"FIBERRT_SEED", "none"}}, refused).status, 0);
+}
+
 TEST(Sim, ATraceIsRepeatedByItsListOfChoices) {
     for (int i = 1; i <= 10; i++) {
         Ended drawn = simulate(seed(i), three_readers);

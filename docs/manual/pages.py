@@ -46,6 +46,7 @@ GROUPS = (
     (r"fiber_info", "read what the library knows of a fiber"),
     (r"fiber_stats", "read the counters of a cord"),
     (r"fiber_backend_name", "the backend that performs the I/O"),
+    (r"fiber_sim_pick", "a number that the simulation chooses"),
     (r"fiber_features", "the backends that the library was built with"),
     (r"fiber_dump", "write the state of all fibers"),
     (r"fiber_report_overflows", "report overflows of fibers' stacks"),

@@ -37,6 +37,12 @@ int64_t fiber_now(void) {
     return fiberrt::simulated() ? fiberrt::simulation_look_at_clock() : fiberrt::clock_now();
 }
 
+int64_t fiber_sim_pick(uint32_t count, uint32_t one_in) {
+    if (!count) return -EINVAL;
+    if (!fiberrt::simulation_is_here()) return -ENOTSUP;
+    return fiberrt::simulation.pick(count, fiberrt::Site::program, one_in);
+}
+
 const char* fiber_backend_name(void) {
     fiberrt::KeepErrno keep;
     const fiberrt::Cord* cord = fiberrt::cord_if_any();

@@ -146,9 +146,10 @@ uint32_t ChoiceSource::pick(uint32_t n, Site, uint32_t one_in) {
 
 const char* ChoiceSource::name_of(Site site) const {
     static constexpr char names[][16] = {
-        "how_many", "which",      "report_later", "cancel",     "timer",          "poll_interval", "time_slice",
-        "cord",     "in_between", "victim",       "after_call", "short_transfer", "again",         "signal",
-        "no_room",  "overflow",   "doorbell",     "reset",      "no_space",       "memory",        "stack",
+        "how_many",       "which",    "report_later", "cancel",  "timer",      "poll_interval",
+        "time_slice",     "cord",     "in_between",   "victim",  "after_call", "program",
+        "short_transfer", "again",    "signal",       "no_room", "overflow",   "doorbell",
+        "reset",          "no_space", "memory",       "stack",
     };
     static_assert(sizeof names / sizeof *names == size_t(Site::stack) + 1,
                   "src/sim/choice_source.cc: a Site has no name");

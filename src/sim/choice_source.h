@@ -28,6 +28,7 @@ enum class Site : uint8_t {
     in_between,    // not 0: another cord runs in the middle of this cord's action
     victim,        // which worker of a pool an idle worker tries to steal from first
     after_call,    // 1: other fibers run before a call of an adopted library returns
+    program,       // a choice of the program, by fiber_sim_pick
     short_transfer,
     again,
     signal,

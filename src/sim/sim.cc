@@ -70,19 +70,13 @@ void look_at_environment() {
 
 } // namespace
 
-uint32_t Simulation::pick(uint32_t n, Site site) {
-    uint32_t choice = choices.pick(n, site);
+uint32_t Simulation::pick(uint32_t n, Site site, uint32_t one_in) {
+    uint32_t choice = choices.pick(n, site, one_in);
     if (n > 1 && trace.wanted()) trace.line(now, "pick %u/%u %s", choice, n, choices.name_of(site));
     return choice;
 }
 
 bool Simulation::fault(int level, uint32_t one_in, Site site) { return faults >= level && happens(one_in, site); }
-
-bool Simulation::happens(uint32_t one_in, Site site) {
-    uint32_t choice = choices.pick(2, site, one_in);
-    if (trace.wanted()) trace.line(now, "pick %u/2 %s", choice, choices.name_of(site));
-    return choice;
-}
 
 void simulation_fails(const char* why) { // coverage where called: ends process
     fprintf(stderr, "fiberrt: simulation: %s (step %llu, time %lld)\n", why,
@@ -103,6 +97,11 @@ FIBERRT_INITIALIZER(When::first_cord, simulation_begin);
 }
 
 bool simulation_possible() { return !looked || (simulated() && !misconfigured); }
+
+bool simulation_is_here() {
+    if (!this_cord) simulation_begin();
+    return simulated() && environment->admits();
+}
 
 int64_t simulation_look_at_clock() {
     simulation.now += Simulation::look_ns;

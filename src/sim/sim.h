@@ -54,11 +54,12 @@ struct Simulation {
     uint64_t ops = 0; // operations given so far
 
     void count_step();
-    uint32_t pick(uint32_t n, Site site);
+    // Returns a number below n; one_in as in ChoiceSource::pick().
+    uint32_t pick(uint32_t n, Site site, uint32_t one_in = 0);
     // Chooses whether a fault of this level happens, once in so many times.
     bool fault(int level, uint32_t one_in, Site site);
     // Chooses whether an event happens that is not the ordinary one, once in so many times.
-    bool happens(uint32_t one_in, Site site);
+    bool happens(uint32_t one_in, Site site) { return pick(2, site, one_in); }
 };
 
 extern Simulation simulation;
@@ -68,6 +69,7 @@ extern const Backend sim_backend;
 // thread becomes the only one that may have cords. Returns true, as a Initializer that has not failed (core/begin.h).
 bool simulation_begin();
 bool simulation_possible(); // it has begun without an error, or may still begin
+bool simulation_is_here();  // this process is a simulation, without an error, and this is its thread
 
 // Only while simulated():
 int64_t simulation_look_at_clock(); // returns the time, which passes by look_ns
