@@ -616,3 +616,20 @@ def test_references_do_not_leak(unraisable):
     unraisable.clear()
     assert abs(counted() - before) < 200
     assert seen == {KeyError, ValueError}
+
+
+def test_patches_and_unused_locals_open_no_cord(lines):
+    """So the program may still choose the backend, as fiberrt.testing does in the child of a fork."""
+    source = """
+        import os
+        import fiberrt
+        import fiberrt.monkey
+        from fiberrt import _fiberrt
+
+        fiberrt.monkey.patch()
+        fiberrt.local()
+        print(_fiberrt.fibers())
+        os.environ["FIBERRT_BACKEND"] = "sim"
+        print(fiberrt.backend())
+    """
+    assert lines(source) == ["[]", "sim"]

@@ -256,6 +256,12 @@ PyObject* current(PyObject*, PyObject*) {
     return here ? Py_NewRef(reinterpret_cast<PyObject*>(here->current)) : nullptr;
 }
 
+PyObject* locals_if_any(PyObject*, PyObject*) {
+    World* here = this_world;
+    PyObject* locals = here ? here->current->locals : nullptr;
+    return Py_NewRef(locals ? locals : Py_None);
+}
+
 // Sets a member to a new object, unless it is set. Making the object may collect garbage, and finalizers may set the
 // member before, or wait until the fiber has ended. Returns false with an exception set.
 bool make_first(PyObject*& member, PyObject* (*make)()) {
@@ -834,6 +840,8 @@ PyMethodDef fiber_functions[] = {
      "spawn(function, /, *args, **kwargs)\n--\n\nRun function(*args, **kwargs) in a new fiber, and return its Fiber at "
      "once; the fiber begins in its turn. MemoryError: there is no memory for it."},
     {"current", current, METH_NOARGS, "current()\n--\n\nReturn the running Fiber; a thread's main flow has one, too."},
+    {"locals_if_any", locals_if_any, METH_NOARGS,
+     "locals_if_any()\n--\n\nReturn the running Fiber's _locals, or None if it has none."},
     {"watch", as_method(watch), METH_FASTCALL,
      "watch(fiber, queue, /)\n--\n\nPut the fiber into a Queue without a maxsize when it ends, or at once if it has "
      "ended."},

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from . import _fiberrt
 from ._fiberrt import current
 
 TYPE_CHECKING = False
@@ -32,7 +33,8 @@ class local:
         self = object.__new__(cls)
         object.__setattr__(self, "_local__key", _Key())
         object.__setattr__(self, "_local__init", (args, kwargs))
-        current()._locals[self._local__key] = {}
+        if cls.__init__ is not object.__init__:  # it is called for this fiber now
+            current()._locals[self._local__key] = {}
         return self
 
     def _local__values(self) -> dict[str, Any]:
@@ -78,6 +80,8 @@ class local:
 
     def __del__(self) -> None:
         try:
-            current()._locals.pop(object.__getattribute__(self, "_local__key"), None)
+            values = _fiberrt.locals_if_any()
+            if values is not None:
+                values.pop(object.__getattribute__(self, "_local__key"), None)
         except Exception:  # at the end of the interpreter
             pass
