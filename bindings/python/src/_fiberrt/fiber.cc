@@ -448,6 +448,19 @@ PyObject* throw_(PyObject* self, PyObject* exception) {
     Py_RETURN_NONE;
 }
 
+// The interrupt stays pending: a wait that it ends finds no exception, and continues.
+PyObject* withdraw(PyObject*, PyObject* const* args, Py_ssize_t count) {
+    if (!takes("withdraw", count, 2, 2)) return nullptr;
+    if (!Py_IS_TYPE(args[0], &FiberType)) return PyErr_Format(PyExc_TypeError, "withdraw() takes a Fiber");
+    PyObject* thrown = reinterpret_cast<FiberObject*>(args[0])->thrown;
+    for (Py_ssize_t i = 0; thrown && i < PyList_GET_SIZE(thrown); i++) {
+        if (PyList_GET_ITEM(thrown, i) != args[1]) continue;
+        if (PyList_SetSlice(thrown, i, i + 1, nullptr) < 0) return nullptr;
+        Py_RETURN_TRUE;
+    }
+    Py_RETURN_FALSE;
+}
+
 PyObject* wakeup(PyObject* self, PyObject*) {
     auto* fiber = reinterpret_cast<FiberObject*>(self);
     if (!fiber->done) fiber_wakeup(fiber->handle);
@@ -846,6 +859,9 @@ PyMethodDef fiber_functions[] = {
      "watch(fiber, queue, /)\n--\n\nPut the fiber into a Queue without a maxsize when it ends, or at once if it has "
      "ended."},
     {"unwatch", as_method(unwatch), METH_FASTCALL, "unwatch(fiber, queue, /)\n--\n\nUndo one watch()."},
+    {"withdraw", as_method(withdraw), METH_FASTCALL,
+     "withdraw(fiber, exception, /)\n--\n\nUndo a Fiber.throw() whose exception has not been raised. Return whether there "
+     "was one."},
     {nullptr, nullptr, 0, nullptr},
 };
 

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
 """``python -m fiberrt script.py args`` and ``python -m fiberrt -m module args``: runs a program as Python itself would,
 after fiberrt.monkey has replaced the waiting calls of the standard library. ``--native psycopg2,MySQLdb`` before the
-program adopts these C extensions, see fiberrt.native; ``--no-native`` does not adopt the ones that are known."""
+program adopts these C extensions, see fiberrt.native; ``--no-native`` does not adopt the ones that are known.
+``--gevent`` lets the program find the modules of fiberrt.compat.gevent as gevent."""
 
 from __future__ import annotations
 
@@ -68,13 +69,15 @@ class _Options:
     def __init__(self, arguments: list[str]) -> None:
         self.names: list[str] = []
         self.known: bool | None = None
-        self.as_module = self.wrong = False
+        self.as_module = self.wrong = self.gevent = False
         while arguments and arguments[0].startswith("-") and not self.as_module and not self.wrong:
             option, _, value = arguments.pop(0).partition("=")
             if option == "--native" and (value or arguments):
                 self.names += (value or arguments.pop(0)).split(",")
             elif option == "--no-native" and not value:
                 self.known = False
+            elif option == "--gevent" and not value:
+                self.gevent = True
             elif option == "-m" and not value:
                 self.as_module = True
             else:
@@ -87,7 +90,7 @@ def main() -> None:
     options = _Options(arguments)
     if options.wrong:
         print(
-            "usage: python -m fiberrt [--native MODULE,...] [--no-native] (script.py | -m module) [argument ...]",
+            "usage: python -m fiberrt [--native MODULE,...] [--no-native] [--gevent] (script.py | -m module) [argument ...]",
             file=sys.stderr,
         )
         raise SystemExit(2)
@@ -97,6 +100,10 @@ def main() -> None:
     from . import monkey
 
     monkey.patch(native=options.known)
+    if options.gevent:
+        from .compat import gevent
+
+        gevent.install()
     sys.argv[:] = arguments
     if options.as_module:
         _run_module(arguments[0], True, options.names)

@@ -60,6 +60,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from importlib import import_module
+from typing import Any
 
 from . import _fiberrt, _later
 
@@ -85,11 +86,13 @@ _NAMES = {
 }  # fmt: skip
 
 _done: set[str] = set()
+_originals: dict[tuple[str, str], Any] = {}  # the replaced objects, by their modules and names
 
 
 def _patch_time() -> None:
     import time
 
+    _originals["time", "sleep"] = time.sleep
     time.sleep = _fiberrt.sleep  # type: ignore[assignment]
 
 
@@ -107,10 +110,13 @@ def _patch_ssl() -> None:
 def _patch_threading() -> None:
     # Queues consist of threading's locks, and an executor's threads wait in a queue: neither works without the other.
     import queue
-    import threading  # noqa: F401
+    import threading
 
     from . import _queue, _threading
 
+    for name in _threading.REPLACED:
+        _originals["threading", name] = getattr(threading, name)
+    _originals["queue", "SimpleQueue"] = queue.SimpleQueue
     instead = _threading.patch()
     instead[id(queue.SimpleQueue)] = _queue.SimpleQueue
     _queue.let_polls_give_turns(queue.Queue)
@@ -151,6 +157,7 @@ def patch(*modules: str, native: bool | None = None) -> None:
             there = import_module(name)
             for what in _NAMES[name]:
                 if hasattr(there, what):
+                    _originals[name, what] = getattr(there, what)
                     setattr(there, what, getattr(own[name], what))
         _done.add(name)
     _fiberrt.let_polls_give_turns()
