@@ -358,6 +358,8 @@ def sweep(instead: dict[int, Any]) -> None:
             names = vars(module)
         except TypeError:
             continue
+        if not isinstance(names, dict):  # a program may put any object into sys.modules
+            continue
         for key, value in list(names.items()):
             if id(value) in instead:
                 names[key] = instead[id(value)]

@@ -74,7 +74,7 @@ class RawGreenlet:
         """Raise an exception in the fiber, and wait for its end."""
         if self._fiber.done:
             return
-        self.throw(exception)
+        throw(self._fiber, killing(exception))
         if block:
             self._fiber.join(timeout)
 
@@ -111,6 +111,14 @@ def made(exception: Any, value: Any = None, traceback: Any = None) -> BaseExcept
     if not isinstance(exception, BaseException):
         raise TypeError(f"exceptions must be classes, or instances, not {type(exception).__name__}")
     return exception if traceback is None else exception.with_traceback(traceback)
+
+
+def killing(exception: Any) -> BaseException:
+    """Return the instance that an exception of kill() stands for; a TypeError if it is none."""
+    try:
+        return made(exception)
+    except TypeError as error:
+        return error
 
 
 def throw(fiber: Any, exception: BaseException) -> None:

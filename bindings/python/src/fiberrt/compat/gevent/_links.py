@@ -19,7 +19,6 @@ class Linkable:
     def ready(self) -> bool:
         raise NotImplementedError
 
-    @property
     def linkcount(self) -> int:
         """The number of linked functions."""
         return len(self._links or ())

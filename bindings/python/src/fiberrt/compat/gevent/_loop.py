@@ -12,6 +12,15 @@ from ... import _fiberrt
 from ._timers import Timer
 
 READ, WRITE = 1, 2
+watching: set[Any] = set()  # the fibers of watchers and servers
+
+
+def watch(function: Callable[[], object]) -> Any:
+    """Spawn the fiber of a watcher or server."""
+    fiber = _fiberrt.spawn(function)
+    watching.add(fiber)
+    fiber.add_done_callback(watching.discard)
+    return fiber
 
 
 class _Watcher:
@@ -93,7 +102,7 @@ class _Watching(_Watcher):
     _fiber: Any = None
 
     def _begin(self) -> None:
-        self._fiber = _fiberrt.spawn(self._run)
+        self._fiber = watch(self._run)
 
     def _stop(self) -> None:
         if self._fiber is not _fiberrt.current():
@@ -160,14 +169,14 @@ class _Signal(_Watcher):
 
 
 class _Timer(_Watcher):
-    def __init__(self, after: float, repeat: float) -> None:
+    def __init__(self, after: float, repeat: float, ref: bool) -> None:
         if repeat < 0:
             raise ValueError(f"repeat must be positive or zero: {repeat!r}")
-        self._after, self._repeat = after, repeat
+        self._after, self._repeat, self.ref = after, repeat, ref
         self._timer: Any = None
 
     def _begin(self) -> None:
-        self._timer = Timer(max(self._after, 0), self._expire)
+        self._timer = Timer(max(self._after, 0), self._expire, self.ref)
 
     def again(self, callback: Callable[..., object], *args: Any, **kwargs: Any) -> None:
         """stop(), and start() with the time of the repetitions."""
@@ -181,7 +190,7 @@ class _Timer(_Watcher):
     def _expire(self) -> None:
         callback, args = self._callback, self.args
         if self._repeat:
-            self._timer = Timer(self._repeat, self._expire)
+            self._timer = Timer(self._repeat, self._expire, self.ref)
         else:
             self._callback = None
         if callback is not None:
@@ -229,7 +238,7 @@ class Loop:
 
     def timer(self, after: float, repeat: float = 0.0, ref: bool = True, priority: int | None = None) -> _Timer:
         """Watch the time, in seconds."""
-        return _Timer(after, repeat)
+        return _Timer(after, repeat, ref)
 
     def async_(self, ref: bool = True, priority: int | None = None) -> _Async:
         """A watcher whose send() other threads may call."""

@@ -19,16 +19,18 @@ _MOST_WAIT_S = 86400.0
 
 
 class Timer:
-    """Calls a function once, `seconds` after its making, unless it is cancelled. The function must not wait."""
+    """Calls a function once, `seconds` after its making, unless it is cancelled. The function must not wait. ref: whether
+    gevent.wait() waits for it."""
 
-    __slots__ = ("when", "number", "function", "keeper")
+    __slots__ = ("when", "number", "function", "keeper", "ref")
 
-    def __init__(self, seconds: float, function: Callable[[], object]) -> None:
+    def __init__(self, seconds: float, function: Callable[[], object], ref: bool = True) -> None:
         if seconds != seconds:
             raise ValueError("a time is not a number")
         self.when = monotonic() + seconds
         self.number = next(_number)
         self.function: Callable[[], object] | None = function
+        self.ref = ref
         keeper = getattr(_own, "keeper", None)
         if keeper is None:
             keeper = _own.keeper = _Timekeeper()
@@ -45,7 +47,14 @@ class Timer:
     def cancel(self) -> None:
         if self.function is not None:
             self.function = None
-            self.keeper.drop()
+            self.keeper.drop(self)
+
+
+def wait_for_timers(timeout: float | None) -> bool:
+    """Wait until the thread has no timer, except those without ref. Return False if the timeout in seconds passes
+    first."""
+    keeper = getattr(_own, "keeper", None)
+    return keeper is None or keeper.idle.wait(timeout)
 
 
 class _Timekeeper:
@@ -54,17 +63,30 @@ class _Timekeeper:
         self._cancelled = 0  # the number of timers in the list that have been cancelled
         self._changed = _fiberrt.Event()
         self._fiber: Any = None
+        self._refs = 0
+        self.idle = _fiberrt.Event()
+        self.idle.set()
+
+    def _refer(self, timer: Timer, by: int) -> None:
+        if timer.ref:
+            self._refs += by
+            if self._refs:
+                self.idle.clear()
+            else:
+                self.idle.set()
 
     def add(self, timer: Timer) -> None:
         heappush(self._timers, timer)
+        self._refer(timer, 1)
         if self._fiber is None or self._fiber.done:
             self._fiber = _fiberrt.spawn(self._run)
             self._fiber.name = "timers"
         elif self._timers[0] is timer:
             self._changed.set()
 
-    def drop(self) -> None:
+    def drop(self, timer: Timer) -> None:
         """Called when a timer of the list has been cancelled."""
+        self._refer(timer, -1)
         self._cancelled += 1
         if self._cancelled == len(self._timers):
             self._timers.clear()
@@ -88,4 +110,7 @@ class _Timekeeper:
             if function is None:
                 self._cancelled -= 1
                 continue
-            function()
+            try:
+                function()
+            finally:
+                self._refer(first, -1)

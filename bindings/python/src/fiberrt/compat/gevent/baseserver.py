@@ -8,6 +8,7 @@ from collections.abc import Callable
 from typing import Any
 
 from ... import _fiberrt, socket
+from ._loop import watch
 from .event import Event
 from .greenlet import Greenlet
 from .hub import get_hub, spawn_raw
@@ -86,7 +87,7 @@ class BaseServer:
     def start_accepting(self) -> None:
         """Begin to read."""
         if self._reading is None:
-            self._reading = _fiberrt.spawn(self._read_all)
+            self._reading = watch(self._read_all)
 
     def stop_accepting(self) -> None:
         """Read no more, until start_accepting() is called again."""

@@ -9,7 +9,7 @@ from typing import Any
 from ... import _fiberrt
 from ._current import made
 from ._links import Linkable
-from .timeout import Timeout
+from .timeout import Timeout, within
 
 __all__ = ["AsyncResult", "Event"]
 
@@ -29,16 +29,20 @@ class Event(Linkable, _fiberrt.Event):  # type: ignore[misc]
 
     isSet = is_set
 
+    def wait(self, timeout: Any = None) -> bool:
+        """Wait until the event is set. Return False if the timeout in seconds passes first."""
+        return bool(self._flag or within(timeout, super().wait))
+
     def set(self) -> None:
         """Wake all waiters; wait() returns at once until clear()."""
         super().set()
         self._tell_links()
 
     def __repr__(self) -> str:
-        return f"<{type(self).__name__} at {id(self):#x} {'set' if self._flag else 'clear'} _links[{self.linkcount}]>"
+        return f"<{type(self).__name__} at {id(self):#x} {'set' if self._flag else 'clear'} _links[{self.linkcount()}]>"
 
     def __str__(self) -> str:
-        return f"<{type(self).__name__} {'set' if self._flag else 'clear'} _links[{self.linkcount}]>"
+        return f"<{type(self).__name__} {'set' if self._flag else 'clear'} _links[{self.linkcount()}]>"
 
 
 class AsyncResult(Linkable):
@@ -84,18 +88,21 @@ class AsyncResult(Linkable):
         if exc_info is not None and exc_info[2] is not None and isinstance(exception, BaseException):
             exception = exception.with_traceback(exc_info[2])
         if exception is not None:
-            self._exc_info = exc_info or (type(exception), exception, getattr(exception, "__traceback__", None))
+            self._exc_info = exc_info or (
+                exception if isinstance(exception, type) else type(exception), exception,
+                getattr(exception, "__traceback__", None),
+            )  # fmt: skip
         self._event.set()
         self._tell_links()
 
     def _result(self) -> Any:
         if self._exc_info:
-            raise made(*self._exc_info[:2]) from None
+            raise made(*self._exc_info[:2]).with_traceback(self._exc_info[2])
         return self._value
 
     def get(self, block: bool = True, timeout: float | None = None) -> Any:
         """Wait, and return the value or raise the exception. Timeout: there is none in time."""
-        if not self._event._flag and not (block and self._event.wait(timeout)):
+        if not self._event._flag and not (block and within(timeout, self._event.wait)):
             raise Timeout(timeout if block else None)
         return self._result()
 
@@ -105,7 +112,11 @@ class AsyncResult(Linkable):
 
     def wait(self, timeout: float | None = None) -> Any:
         """Wait until there is a value, an exception, or the timeout in seconds has passed. Return the value, or None."""
-        self._event.wait(timeout)
+        try:
+            within(timeout, self._event.wait)
+        except Timeout as error:
+            if error is not timeout:
+                raise
         return self._value
 
     def __call__(self, source: Any) -> None:
@@ -139,4 +150,4 @@ class AsyncResult(Linkable):
         text = f"<{type(self).__name__} at {id(self):#x}"
         if self.ready():
             text += f" exception={self.exception!r}" if self._exc_info else f" value={self._value!r}"
-        return f"{text} _links[{self.linkcount}]>"
+        return f"{text} _links[{self.linkcount()}]>"

@@ -5,20 +5,21 @@ from __future__ import annotations
 
 import weakref
 from collections.abc import Callable, Iterable
+from contextlib import suppress
 from itertools import count
+from types import MethodType, TracebackType
 from typing import Any
 
 from ... import _fiberrt
 from ..._scopes import shield
-from ._current import RawGreenlet, _running, getcurrent, made, throw
+from ._current import RawGreenlet, _running, getcurrent, killing, made, throw
 from ._timers import Timer
 from .exceptions import GreenletExit
 from .hub import get_hub, wait
-from .timeout import Timeout
+from .timeout import Timeout, within
 
 __all__ = ["Greenlet", "GreenletExit", "Timeout", "getcurrent", "joinall", "killall"]
 
-_NO_ERROR: tuple[Any, ...] = (None, None, None)
 _number = count()
 _spawn_callbacks: list[Callable[[Any], object]] = []
 
@@ -32,14 +33,11 @@ class Greenlet(RawGreenlet):
     """
 
     spawning_stack: Any = None  # not recorded
-    spawn_tree_locals: Any = None  # not recorded
     spawning_stack_limit = 0
-    _run: Any = None
-
     def __init__(self, run: Callable[..., Any] | None = None, *args: Any, **kwargs: Any) -> None:
         super().__init__()
         if run is not None:
-            self._run = run
+            self._run = run  # type: ignore[method-assign]
         if not callable(self._run):
             raise TypeError("The run argument or self._run must be callable")
         self.args, self.kwargs = args, kwargs
@@ -49,8 +47,18 @@ class Greenlet(RawGreenlet):
         self._timer: Timer | None = None  # of start_later()
         self._over: Any = None  # an Event, once there is a waiter
         self._links: list[Callable[[Any], object]] | None = None
-        self._spawner = weakref.ref(getcurrent())
-        self._number = next(_number)
+        spawner = getcurrent()
+        self._spawner = weakref.ref(spawner)
+        self._number: int | None = None
+        self._name: str | None = None
+        self._text: str | None = None  # the function and its arguments, when it has ended
+        # A dict that the Greenlets share that this one makes, and they.
+        self.spawn_tree_locals: Any = getattr(spawner, "spawn_tree_locals", None)
+        if self.spawn_tree_locals is None:
+            self.spawn_tree_locals = {}
+
+    def _run(self) -> Any:
+        """Replaced by subclasses, or by the function of __init__()."""
 
     # --- What there is to know
 
@@ -62,16 +70,20 @@ class Greenlet(RawGreenlet):
     @property
     def minimal_ident(self) -> int:
         """A number that no other Greenlet has."""
+        if self._number is None:
+            self._number = next(_number)
         return self._number
 
     @property
     def name(self) -> str:
-        """The fiber's name, once it is set."""
-        return self.__dict__.get("_name") or f"{type(self).__name__}-{self._number}"
+        """The fiber's name."""
+        if self._name is None:
+            self._name = f"{type(self).__name__}-{self.minimal_ident}"
+        return self._name
 
     @name.setter
     def name(self, name: str) -> None:
-        self.__dict__["_name"] = name
+        self._name = name
         if self._fiber is not None and not self._ended:
             self._fiber.name = name
 
@@ -99,7 +111,7 @@ class Greenlet(RawGreenlet):
 
     def successful(self) -> bool:
         """Whether the Greenlet has returned, or ended by GreenletExit."""
-        return self._ended and self._exc_info in ((), _NO_ERROR)
+        return self._ended and not self._exc_info
 
     @property
     def exception(self) -> BaseException | None:
@@ -108,7 +120,7 @@ class Greenlet(RawGreenlet):
 
     @property
     def exc_info(self) -> tuple[Any, ...]:
-        """The exception's type, the exception and its traceback; or () or three None if there is none."""
+        """The exception's type, the exception and its traceback, or () if there is none."""
         return self._exc_info
 
     def has_links(self) -> int:
@@ -116,18 +128,17 @@ class Greenlet(RawGreenlet):
         return len(self._links or ())
 
     def __repr__(self) -> str:
-        return f"<{type(self).__name__} {self.name!r} at {id(self):#x}{self._described()}>"
+        name = "" if self._name is None else f' "{self._name}"'
+        return f"<{type(self).__name__}{name} at {id(self):#x}: {self._text or self._described()}>"
 
     def _described(self) -> str:
         run = self.__dict__.get("_run")
         text = "_run" if run is None else getattr(run, "__name__", None) or repr(run)
-        if self._ended and "_run" not in self.__dict__:
-            return ""
         owner = getattr(run, "__self__", None)
-        if owner is not None and not hasattr(owner, "__file__"):
-            text = f"<bound method {text} of {type(owner).__name__}>"
+        if owner is not None and isinstance(run, MethodType):
+            text = f"<bound method {type(owner).__name__}.{text} of {owner!r}>"
         shown = [repr(each)[:50] for each in self.args] + [f"{k}={v!r}"[:50] for k, v in self.kwargs.items()]
-        return f": {text}({', '.join(shown)})" if shown else f": {text}"
+        return f"{text}({', '.join(shown)})" if shown else text
 
     # --- Its beginning
 
@@ -141,6 +152,8 @@ class Greenlet(RawGreenlet):
     @classmethod
     def spawn_later(cls, seconds: float, *args: Any, **kwargs: Any) -> Any:
         """Make a Greenlet that starts after so many seconds."""
+        if cls is Greenlet and not args:
+            raise TypeError("spawn_later() takes a number of seconds and a function")
         greenlet = cls(*args, **kwargs)
         greenlet.start_later(seconds)
         return greenlet
@@ -149,18 +162,24 @@ class Greenlet(RawGreenlet):
         """Let the function run when the calling fiber waits. It does nothing if the Greenlet was started or killed."""
         if self._timer is None and self._fiber is None and not self._ended:
             self._start()
+            self._tell_spawned()
 
     def start_later(self, seconds: float) -> None:
         """Start after so many seconds."""
         if self._timer is None and self._fiber is None and not self._ended:
             self._timer = Timer(seconds, self._start)
+            self._tell_spawned()
+
+    def _tell_spawned(self) -> None:
+        for callback in list(_spawn_callbacks):
+            callback(self)
 
     def _start(self) -> None:
         self._timer = None
         self._fiber = _fiberrt.spawn(self._main)
-        self._fiber.name = self.name
-        for callback in _spawn_callbacks:
-            callback(self)
+        _running[self._fiber] = self
+        if self._name is not None:
+            self._fiber.name = self._name
 
     @staticmethod
     def add_spawn_callback(callback: Callable[[Any], object]) -> None:
@@ -176,16 +195,12 @@ class Greenlet(RawGreenlet):
     # --- Its run and end
 
     def _main(self) -> None:
-        if self._ended:
-            return
-        fiber = _fiberrt.current()
-        _running[fiber] = self
         self._begun = True
         try:
             try:
                 self.run()
             finally:
-                del _running[fiber]
+                del _running[_fiberrt.current()]
         except _fiberrt.CancelledError:  # the program or its thread ends
             self._end(GreenletExit())
 
@@ -202,30 +217,38 @@ class Greenlet(RawGreenlet):
         else:
             self._end(result)
 
-    def _end(self, value: Any, error: BaseException | None = None) -> None:
+    def _end(self, value: Any, error: BaseException | None = None, begun: bool = True) -> None:
         if self._ended:
             return
         self._ended = True
         self.value = value
-        self._exc_info = _NO_ERROR if error is None else (type(error), error, error.__traceback__)
+        if error is not None:
+            self._exc_info = (type(error), error, error.__traceback__)
+        with suppress(Exception):  # of repr()
+            self._text = self._described()
         self.__dict__.pop("_run", None)
         self.args, self.kwargs = (), {}
         with shield():
-            if error is not None:
-                get_hub().handle_error(self, *self._exc_info)
-            self._call_links()
-        if self._over is not None:
-            self._over.set()
+            try:
+                if error is not None:
+                    get_hub().handle_error(self, *self._exc_info)
+            finally:
+                if begun:
+                    self._call_links()
+                elif self._links:
+                    _fiberrt.spawn(self._call_links)
+                if self._over is not None:
+                    self._over.set()
 
     def _call_links(self) -> None:
-        """Call the callbacks, in the ending fiber, which then counts as the hub."""
-        links, self._links = self._links, None
-        if not links:
+        """Call the callbacks in a fiber, the ending one's if there is one, which then counts as the hub."""
+        if not self._links:
             return
         hub, fiber = get_hub(), _fiberrt.current()
         before = _running.get(fiber)
         _running[fiber] = hub
-        for link in links:
+        while self._links:  # a callback may remove others
+            link = self._links.pop(0)
             try:
                 link(self)
             except BaseException as error:
@@ -244,18 +267,22 @@ class Greenlet(RawGreenlet):
             raise AssertionError("a Greenlet cannot wait for its own end")
         if self._over is None:
             self._over = _fiberrt.Event()
-        return self._ended or self._over.wait(timeout)
+        return self._ended or within(timeout, self._over.wait)
 
-    def join(self, timeout: float | None = None) -> None:
+    def join(self, timeout: Timeout | float | None = None) -> None:
         """Wait until the Greenlet has ended, or the timeout in seconds has passed."""
-        self._wait(timeout)
+        try:
+            self._wait(timeout)
+        except Timeout as error:
+            if error is not timeout:
+                raise
 
-    def get(self, block: bool = True, timeout: float | None = None) -> Any:
+    def get(self, block: bool = True, timeout: Timeout | float | None = None) -> Any:
         """Wait for the end, and return the result or raise the exception. Timeout: it has not ended in time."""
         if not self._ended and not (block and self._wait(timeout)):
             raise Timeout(timeout)
-        if self._exc_info and self._exc_info[1] is not None:
-            raise self._exc_info[1]
+        if self._exc_info:
+            raise self._exc_info[1].with_traceback(self._exc_info[2])
         return self.value
 
     def throw(self, exception: Any = GreenletExit, value: Any = None, traceback: Any = None) -> None:
@@ -271,32 +298,20 @@ class Greenlet(RawGreenlet):
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
-        if self._fiber is None:
-            self._fiber = _fiberrt.spawn(int)  # to be not None: start() has no effect
-        self._fiber.cancel()
+        if self._fiber is not None:
+            self._fiber.cancel()
+            _running.pop(self._fiber, None)
         if isinstance(exception, GreenletExit):
-            self._end_in_fiber(exception, None)
+            self._end(exception, None, begun=False)
         else:
-            self._end_in_fiber(None, exception)
-
-    def _end_in_fiber(self, value: Any, error: BaseException | None) -> None:
-        """End a Greenlet that has not begun. Callbacks run in a fiber, not in that of kill()."""
-        if self._links or error is not None:
-            links, self._links = self._links, None
-
-            def call() -> None:
-                self._links = links
-                self._call_links()
-
-            _fiberrt.spawn(call)
-        self._end(value, error)
+            self._end(None, exception, begun=False)
 
     def kill(self, exception: Any = GreenletExit, block: bool = True, timeout: float | None = None) -> None:
         """Raise an exception in the Greenlet, and wait until it has ended or the timeout in seconds has passed. A Greenlet
         that has not begun never runs. block=False: do not wait; the exception is raised when the caller waits."""
         if self._ended:
             return
-        error = made(exception)
+        error = killing(exception)
         if self is getcurrent():
             if block:
                 raise error
@@ -304,7 +319,24 @@ class Greenlet(RawGreenlet):
             return
         self._throw(error)
         if block:
-            self._wait(timeout)
+            self.join(timeout)
+
+    def __enter__(self) -> Any:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, exception: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        """Wait for the end. An exception of the with block ends the Greenlet."""
+        if exception is not None:
+            with suppress(Exception):  # of a subclass
+                self.kill(exception)
+            return
+        try:
+            self.join()
+        except BaseException as error:
+            self.kill(error)
+            raise
 
     # --- Callbacks
 
@@ -404,7 +436,7 @@ def killall(
         if isinstance(each, Greenlet):
             if each is getcurrent():
                 continue
-            each._throw(made(exception))
+            each._throw(killing(exception))
         else:
             each.throw(exception)
     if block:

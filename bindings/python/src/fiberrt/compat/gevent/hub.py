@@ -9,14 +9,15 @@ import signal as _signals
 import sys
 import time
 import traceback as _traceback
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
+from contextlib import suppress
 from queue import Empty
 from typing import Any
 
 from ... import _fiberrt
-from ..._condition import Condition  # noqa: F401
 from ._current import RawGreenlet, _running, getcurrent, made, throw
-from ._loop import Loop
+from ._loop import Loop, watching
+from ._timers import wait_for_timers
 from .exceptions import BlockingSwitchOutError, GreenletExit, InvalidSwitchError, LoopExit
 from .timeout import Timeout
 
@@ -41,13 +42,14 @@ class Hub(RawGreenlet):
 
     def __init__(self) -> None:
         super().__init__()
-        here = _thread.get_ident()
-        self.thread_ident = here
+        here = self.thread_ident = _thread.get_ident()
+        _fiberrt.current()  # after this, the thread has a main flow
         self._main = next(fiber for fiber in _fiberrt.fibers() if _fiberrt.thread_of(fiber) == here)
         self.loop = Loop()
         self.main_hub = here == _threading_main()
         self._threadpool: Any = None
 
+    minimal_ident = 0
     parent = None
     dead = False  # type: ignore[assignment]
 
@@ -77,12 +79,16 @@ class Hub(RawGreenlet):
 
     def handle_error(self, context: Any, type: Any, value: Any, tb: Any) -> None:
         """Called for each exception that ends a greenlet or a callback."""
-        if isinstance(value, str):
-            value = type(value)
+        type, value, tb = self._normalize_exception(type, value, tb)
         if not issubclass(type, self.NOT_ERROR):
             self.print_exception(context, type, value, tb)
         if context is None or issubclass(type, self.SYSTEM_ERROR):
             self.handle_system_error(type, value, tb)
+
+    def _normalize_exception(self, type: Any, value: Any, tb: Any) -> tuple[Any, Any, Any]:
+        if not isinstance(value, BaseException):
+            value = made(type, value)
+        return type, value, tb
 
     def handle_system_error(self, type: Any, value: Any, tb: Any = None) -> None:
         """Raise an exception in the thread's main flow, which then runs next."""
@@ -96,25 +102,30 @@ class Hub(RawGreenlet):
         stream = self.exception_stream or sys.stderr
         if stream is None:
             return
-        _traceback.print_exception(t, v, tb, file=stream)
-        if context is not None:
-            text = context if isinstance(context, str) else repr(context)
-            print(f"{time.strftime('%Y-%m-%dT%H:%M:%SZ', time.gmtime())} {text} failed with {t.__name__}\n", file=stream)
+        with suppress(Exception):  # of the stream, or of repr()
+            _traceback.print_exception(t, v, tb, file=stream)
+            if context is not None:
+                text = context if isinstance(context, str) else repr(context)
+                now = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
+                print(f"{now} {text} failed with {t.__name__}\n", file=stream)
 
     def join(self, timeout: float | None = None) -> bool:
-        """Wait until no other fiber of the thread lives. Return False if the timeout in seconds passes first."""
+        """Wait until no other greenlet, timer, watcher or server of the thread lives. Return False if the timeout in seconds
+        passes first."""
         until = None if timeout is None else time.monotonic() + timeout
         me = _fiberrt.current()
         while True:
             others = [
-                fiber for fiber in _fiberrt.fibers()
-                if fiber is not me and fiber is not self._main and _fiberrt.thread_of(fiber) == self.thread_ident
+                fiber for fiber in [*_running, *watching]
+                if fiber is not me and _fiberrt.thread_of(fiber) == self.thread_ident
             ]  # fmt: skip
-            if not others:
-                return True
             for fiber in others:
                 if not fiber.join(None if until is None else max(until - time.monotonic(), 0)):
                     return False
+            if not wait_for_timers(None if until is None else max(until - time.monotonic(), 0)):
+                return False
+            if not others:
+                return True
 
     def wait(self, watcher: Any) -> None:
         """Wait until a watcher of the loop reports."""
@@ -150,12 +161,26 @@ def get_hub(*args: Any, **kwargs: Any) -> Any:
     """Return the thread's Hub."""
     hub = getattr(_own, "hub", None)
     if hub is None:
-        hub = _own.hub = Hub()
+        hub = _own.hub = _hub_class()
     return hub
 
 
 def _get_hub() -> Any:
     return getattr(_own, "hub", None)
+
+
+_hub_class: Any = Hub
+
+
+def set_default_hub_class(hub_class: Any) -> None:
+    """Let get_hub() make its Hubs of this class."""
+    global _hub_class
+    _hub_class = hub_class
+
+
+def get_hub_class() -> Any:
+    """Return the class of the Hubs."""
+    return _hub_class
 
 
 get_hub_noargs = get_hub_if_exists = get_hub
@@ -186,10 +211,9 @@ def idle(priority: int = 0) -> None:
 class _Raw(RawGreenlet):
     def __init__(self, function: Callable[..., Any], args: Any, kwargs: Any) -> None:
         super().__init__(_fiberrt.spawn(self._main, function, args, kwargs))
+        _running[self._fiber] = self
 
     def _main(self, function: Callable[..., Any], args: Any, kwargs: Any) -> None:
-        fiber = _fiberrt.current()
-        _running[fiber] = self
         try:
             function(*args, **kwargs)
         except (_fiberrt.CancelledError, GreenletExit):
@@ -197,7 +221,15 @@ class _Raw(RawGreenlet):
         except BaseException as error:
             get_hub().handle_error(self, type(error), error, error.__traceback__)
         finally:
-            del _running[fiber]
+            del _running[_fiberrt.current()]
+
+    def throw(self, exception: Any = GreenletExit, value: Any = None, traceback: Any = None) -> None:
+        """Raise an exception in the fiber. If it has not begun, it never runs."""
+        if self._fiber.state == "new":
+            _running.pop(self._fiber, None)
+            self._fiber.cancel()
+        else:
+            super().throw(exception, value, traceback)
 
 
 def spawn_raw(function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
@@ -219,6 +251,8 @@ class signal:
     """Call handler(*args, **kwargs) in a new greenlet for each signal of that number. cancel() restores the earlier
     handler. Call it in the main thread."""
 
+    ref = False
+
     def __init__(self, signalnum: int, handler: Callable[..., object], *args: Any, **kwargs: Any) -> None:
         from ... import signal as own
 
@@ -233,8 +267,13 @@ class signal:
             spawn_raw(self.handle)
 
     def handle(self) -> None:
-        """Called in a greenlet for each signal."""
-        self.handler(*self.args, **self.kwargs)
+        """Called in a greenlet for each signal. An exception of the handler is raised in the main flow."""
+        try:
+            self.handler(*self.args, **self.kwargs)
+        except GreenletExit:
+            pass
+        except Exception as error:
+            get_hub().handle_error(None, type(error), error, error.__traceback__)
 
     def cancel(self) -> None:
         """Restore the earlier handler."""
@@ -302,31 +341,62 @@ class Waiter:
         return self.value
 
 
-def iwait(objects: Iterable[Any], timeout: float | None = None, count: int | None = None) -> Iterator[Any]:
-    """Iterate over greenlets, events, AsyncResults and semaphores as they become ready, over at most `count`, and until
-    the timeout in seconds has passed."""
-    objects = list(objects)
-    left = len(objects) if count is None else min(count, len(objects))
-    until = None if timeout is None else time.monotonic() + timeout
-    ready: Any = _fiberrt.Queue()
-    tell = ready.put_nowait
-    linked: list[Any] = []
-    try:
+class iwait:
+    """Iterates over greenlets, events, AsyncResults and semaphores as they become ready, over at most `count`, and until
+    the timeout in seconds has passed. A with block ends it, too."""
+
+    def __init__(self, objects: Iterable[Any], timeout: float | None = None, count: int | None = None) -> None:
+        self._objects = list(objects)
+        self._left = len(self._objects) if count is None else min(count, len(self._objects))
+        self._until = None if timeout is None else time.monotonic() + timeout
+        self._ready: Any = _fiberrt.Queue()
+        self._tell = self._ready.put_nowait
+        self._linked = False
+        self._no_time = timeout == 0
+
+    def __iter__(self) -> iwait:
+        return self
+
+    def __next__(self) -> Any:
+        if not self._linked:
+            self._linked = True
+            for each in self._objects:
+                each.rawlink(self._tell)
+            if self._no_time:
+                _fiberrt.reschedule()  # links of ready objects are called
+        if self._left <= 0:
+            self._end()
+            raise StopIteration
+        try:
+            left = None if self._until is None else max(self._until - time.monotonic(), 0)
+            found = self._ready.get(True, left)
+        except Empty:
+            self._end()
+            raise StopIteration from None
+        except BaseException:
+            self._end()
+            raise
+        self._left -= 1
+        if self._left == 0:
+            self._end()
+        return found
+
+    next = __next__
+
+    def _end(self) -> None:
+        self._left = 0
+        objects, self._objects = self._objects, []
         for each in objects:
-            each.rawlink(tell)
-            linked.append(each)
-        if timeout == 0:
-            _fiberrt.reschedule()  # links of ready objects are called
-        while left > 0:
-            try:
-                found = ready.get(True, None if until is None else max(until - time.monotonic(), 0))
-            except Empty:
-                return
-            left -= 1
-            yield found
-    finally:
-        for each in linked:
-            each.unlink(tell)
+            each.unlink(self._tell)
+
+    def __enter__(self) -> iwait:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self._end()
+
+    def __del__(self) -> None:
+        self._end()
 
 
 def wait(objects: Iterable[Any] | None = None, timeout: float | None = None, count: int | None = None) -> Any:

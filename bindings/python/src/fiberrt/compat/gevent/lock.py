@@ -75,7 +75,7 @@ class Semaphore(Linkable, _fiberrt.Semaphore):  # type: ignore[misc]
         self.release()
 
     def __repr__(self) -> str:
-        return f"<{type(self).__name__} at {id(self):#x} counter={self.counter} _links[{self.linkcount}]>"
+        return f"<{type(self).__name__} at {id(self):#x} counter={self.counter} _links[{self.linkcount()}]>"
 
     __str__ = __repr__
 

@@ -248,12 +248,12 @@ class Group(Mapping):
     def killone(
         self, greenlet: Any, exception: Any = GreenletExit, block: bool = True, timeout: float | None = None
     ) -> None:
-        """Raise an exception in a greenlet of the group, and wait for its end."""
+        """Raise an exception in a greenlet of the group, and wait for its end. The second time it does nothing."""
         if greenlet not in self.dying and greenlet in self.greenlets:
             greenlet.kill(exception, False)
             self.dying.add(greenlet)
-        if block:
-            greenlet.join(timeout)
+            if block:
+                greenlet.join(timeout)
 
     def full(self) -> bool:
         """Return False."""

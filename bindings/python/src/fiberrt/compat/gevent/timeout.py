@@ -31,6 +31,7 @@ class Timeout(BaseException):
         super().__init__()
         self.seconds = seconds
         self.exception = exception
+        self._ref = ref
         self._timer: Timer | None = None
         self._fiber: Any = None
         self._raised: Any = None
@@ -41,7 +42,7 @@ class Timeout(BaseException):
     ) -> Timeout:
         """Return a started Timeout: the given one, or a new one of so many seconds."""
         if not isinstance(timeout, Timeout):
-            timeout = cls(timeout, exception)
+            timeout = cls(timeout, exception, ref)
         if not timeout.pending:
             timeout.start()
         return timeout
@@ -59,14 +60,14 @@ class Timeout(BaseException):
             return
         self._withdraw()
         self._fiber = _fiberrt.current()
-        self._timer = Timer(max(self.seconds or 0, 0), self._expire)
+        self._timer = Timer(max(self.seconds or 0, 0), self._expire, self._ref)
 
     def _expire(self) -> None:
         exception = self.exception
-        if exception is None or exception is True or exception is False or isinstance(exception, str):
-            exception = self
-        elif isinstance(exception, type):
+        if isinstance(exception, type) and issubclass(exception, BaseException):
             exception = exception()
+        elif not isinstance(exception, BaseException):
+            exception = self
         self._raised = exception
         if not self._fiber.done:
             self._fiber.throw(exception)
@@ -128,3 +129,17 @@ def with_timeout(
         raise
     finally:
         timeout.cancel()
+
+
+def within(timeout: Any, wait: Callable[[float | None], bool]) -> bool:
+    """Call wait(seconds). If the timeout is a Timeout, call wait(None), and start the Timeout for it."""
+    if not isinstance(timeout, Timeout):
+        return wait(timeout)
+    mine = not timeout.pending
+    if mine:
+        timeout.start()
+    try:
+        return wait(None)
+    finally:
+        if mine:
+            timeout.cancel()
