@@ -1,13 +1,14 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
 """Runs CPython's own tests of the modules that fiberrt.monkey patches, with the plain interpreter and under
 `python -m fiberrt`. With --loop, runs the tests of asyncio, and those of uvloop, with asyncio's own event loop and with
-that of fiberrt.aio.
+that of fiberrt.aio. With --gevent, runs the tests of gevent and of packages that use it, with gevent and with
+fiberrt.compat.gevent.
 
-Usage: suites.py FOLDER [--loop] [TEST-FILE...]: FOLDER is the folder of test.sh, with its environment; without names,
-all of FILES or LOOP_FILES run. uvloop's files are named uvloop.test_tcp …; its source distribution is fetched. --jobs: the number of files at a time. --list, --tests and --patience are for the script's own test: another
+Usage: suites.py FOLDER [--loop | --gevent] [TEST-FILE...]: FOLDER is the folder of test.sh, with its environment; without
+names, all of FILES, LOOP_FILES or suites_gevent.FILES run. uvloop's files are named uvloop.test_tcp …; its source distribution is fetched. --jobs: the number of files at a time. --list, --tests and --patience are for the script's own test: another
 suites.txt, another folder of the package test, the seconds that a test may take. A test differs if it passes with the
 plain interpreter and not under fiberrt, also when it runs again. The script ends with 1 if suites.txt (loops.txt for
---loop) does not name a test that differs, names a test that does not differ, or names more than MOST; with 77 if there
+--loop, gevent.txt for --gevent) does not name a test that differs, names a test that does not differ, or names more than MOST; with 77 if there
 is no copy of the tests. That is the interpreter's own, or that of Debian's package, which is unpacked below FOLDER. Tests that need the
 network or much memory are left out. Each file runs in its own process and folder; their output is in FOLDER/suites.
 """
@@ -25,6 +26,8 @@ from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
+import suites_gevent
+
 FILES = (
     "test_ftplib", "test_poplib", "test_asyncio", "test_socket", "test_select", "test_poll", "test_selectors",
     "test_subprocess", "test_threading", "test_queue", "test_io",
@@ -41,6 +44,7 @@ LOOP_FILES = (
     )),
 )  # fmt: skip
 MOST = 30
+MOST_OF_GEVENT = 60
 PATIENCE_S = 60
 HERE = Path(__file__).resolve().parent
 LOOP = "FIBERRT_SUITES_LOOP"  # the event loop of a process that runs a file, own or asyncio's; not set: as it is
@@ -74,6 +78,8 @@ def use_loop(which: str) -> None:
 
 def package_of(module: str) -> str:
     """Returns the name by which Python knows a file of tests."""
+    if module in suites_gevent.FILES or module.startswith("gevent."):
+        return suites_gevent.package_of(module)
     return "tests." + module.removeprefix("uvloop.") if module.startswith("uvloop.") else f"test.{module}"
 
 
@@ -82,19 +88,27 @@ def run_file(module: str, told: str, chosen: set[str], but: set[str]) -> None:
     result."""
     import unittest
 
-    from test import support
+    def tell(name: str, how: str) -> None:
+        with open(told, "a") as file:  # not kept open, so that no test uses its descriptor
+            file.write(json.dumps([name, how]) + "\n")
 
-    if LOOP in os.environ:
-        use_loop(os.environ[LOOP])
     # Background jobs of a shell ignore SIGINT, and the tests of keyboard interrupts would fail in both runs.
     signal.signal(signal.SIGINT, signal.default_int_handler)
-    support.use_resources = ["cpu", "subprocess"]
-    support.verbose = 0
+    if suites_gevent.WHICH in os.environ:
+        suites_gevent.use(os.environ[suites_gevent.WHICH])
+        if suites_gevent.by_pytest(module, tell, chosen, but):
+            return tell("", "done")
+    else:
+        from test import support
+
+        support.use_resources = ["cpu", "subprocess"]
+        support.verbose = 0
+    if LOOP in os.environ:
+        use_loop(os.environ[LOOP])
 
     class Result(unittest.TextTestResult):
         def tell(self, test: unittest.TestCase, how: str) -> None:
-            with open(told, "a") as file:  # not kept open, so that no test uses its descriptor
-                file.write(json.dumps([test.id(), how]) + "\n")
+            tell(test.id(), how)
 
         def startTest(self, test):
             self.tell(test, "begins")
@@ -140,8 +154,7 @@ def run_file(module: str, told: str, chosen: set[str], but: set[str]) -> None:
 
     suite = wanted(unittest.defaultTestLoader.loadTestsFromName(package_of(module)))
     unittest.TextTestRunner(verbosity=2, resultclass=Result).run(suite)
-    with open(told, "a") as file:
-        file.write(json.dumps(["", "done"]) + "\n")
+    tell("", "done")
 
 
 # --- In the main process
@@ -208,13 +221,12 @@ def interpreter_with_tests(folder: Path, versions: Sequence[str]) -> tuple[str, 
 class Run:
     """The results of the tests of a file with one interpreter."""
 
-    def __init__(self, command: list[str], tests: str, log: Path, patience_s: float, loop: str = "") -> None:
+    def __init__(self, command: list[str], tests: str, log: Path, patience_s: float, which: dict[str, str]) -> None:
         self._command, self._log, self._patience_s = command, log, patience_s
         self._environment = {k: v for k, v in os.environ.items() if k not in ("PYTHONPATH", "FIBERRT_DEBUG")}
         if tests:
             self._environment["PYTHONPATH"] = tests
-        if loop:
-            self._environment[LOOP] = loop
+        self._environment |= which
         self._log.write_text("")
 
     def results(self, module: str, chosen: set[str] = frozenset()) -> dict[str, str]:
@@ -297,7 +309,7 @@ def differ(plain: dict[str, str], patched: dict[str, str]) -> dict[str, str]:
     return found
 
 
-def verdict(known: Known, files: Sequence[str], differing: dict[str, str]) -> int:
+def verdict(known: Known, files: Sequence[str], differing: dict[str, str], most: int) -> int:
     """Prints each difference that the list lacks, and each listed one that was not found. Returns 1 if the list is
     wrong."""
     wrong = 0
@@ -308,22 +320,24 @@ def verdict(known: Known, files: Sequence[str], differing: dict[str, str]) -> in
         if any(name.startswith(package_of(file) + ".") for file in files):
             wrong += name not in known.varying
             say(f"{name} does not differ here: {'it varies' if name in known.varying else 'IT IS LISTED, AND MUST NOT BE'}")
-    if len(known.reasons) > MOST:
+    if len(known.reasons) > most:
         wrong += 1
-        say(f"the list names {len(known.reasons)} tests, MORE THAN {MOST}")
+        say(f"the list names {len(known.reasons)} tests, MORE THAN {most}")
     return 1 if wrong else 0
 
 
 def compare(
-    module: str, command: list[str], tests: str, logs: Path, patience_s: float, known: Known, loop: bool
+    module: str, command: list[str], tests: str, logs: Path, patience_s: float, known: Known, variable: str
 ) -> tuple[int, dict[str, str]]:
-    """Returns the number of tests in a file, and the results under fiberrt of those that differ."""
+    """Returns the number of tests in a file, and the results under fiberrt of those that differ. variable: LOOP,
+    suites_gevent.WHICH or ""."""
     began = time.monotonic()
-    plain = Run(command, tests, logs / f"{module}.plain", patience_s, "asyncio" if loop else "").results(module)
+    which = {variable: "theirs"} if variable else {}
+    plain = Run(command, tests, logs / f"{module}.plain", patience_s, which).results(module)
     if "passes" not in plain.values():
         return 0, {package_of(module): "has no test that passes with the plain interpreter"}
-    ours = command if loop else [*command, "-m", "fiberrt"]
-    run = Run(ours, tests, logs / f"{module}.fiberrt", patience_s, "own" if loop else "")
+    ours = command if variable else [*command, "-m", "fiberrt"]
+    run = Run(ours, tests, logs / f"{module}.fiberrt", patience_s, {variable: "own"} if variable else {})
     differing = differ(plain, run.results(module))
     # Run these again, without the others: on a busy machine tests about time may fail.
     again = {name for name in differing if name not in known.reasons and name in plain}
@@ -342,31 +356,42 @@ def main() -> int:
     parser = argparse.ArgumentParser(allow_abbrev=False)
     parser.add_argument("folder", type=Path)
     parser.add_argument("files", nargs="*")
-    parser.add_argument("--loop", action="store_true")
+    parser.add_argument("--loop", action="store_const", const=LOOP, default="", dest="variable")
+    parser.add_argument("--gevent", action="store_const", const=suites_gevent.WHICH, dest="variable")
     parser.add_argument("--jobs", type=int, default=1)
     parser.add_argument("--list", type=Path)
     parser.add_argument("--tests", type=Path)
     parser.add_argument("--patience", type=float, default=PATIENCE_S)
     options = parser.parse_intermixed_args()
     signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(128 + number))  # its child processes end, too
-    folder, files = options.folder.resolve(), options.files or (LOOP_FILES if options.loop else FILES)
-    known = Known(options.list or HERE / ("loops.txt" if options.loop else "suites.txt"))
-    if options.tests:
+    all_files, listed, most = {
+        "": (FILES, "suites.txt", MOST), LOOP: (LOOP_FILES, "loops.txt", MOST),
+        suites_gevent.WHICH: (suites_gevent.FILES, "gevent.txt", MOST_OF_GEVENT),
+    }[options.variable]  # fmt: skip
+    folder, files = options.folder.resolve(), options.files or all_files
+    known = Known(options.list or HERE / listed)
+    if options.variable == suites_gevent.WHICH:
+        python, tests = str(folder / "venv/bin/python"), str(folder / "gevent")
+        try:
+            suites_gevent.fetch(folder, {file.partition(".")[0] for file in files})
+        except OSError as error:
+            not_to_be_had(str(error))
+    elif options.tests:
         python, tests = str(folder / "venv/bin/python"), str(options.tests)
     else:
-        python, tests = interpreter_with_tests(folder, ("3 11", "3 13") if options.loop else ("3 11",))
+        python, tests = interpreter_with_tests(folder, ("3 11", "3 13") if options.variable else ("3 11",))
     if any(file.startswith("uvloop.") for file in files):
         tests = ":".join(filter(None, (tests, fetch_uvloop(folder))))
     logs = folder / "suites"
     logs.mkdir(exist_ok=True)
     with ThreadPoolExecutor(options.jobs) as pool:
         try:
-            compared = list(pool.map(lambda file: compare(file, [python], tests, logs, options.patience, known, options.loop), files))
+            compared = list(pool.map(lambda file: compare(file, [python], tests, logs, options.patience, known, options.variable), files))
         finally:
             over.set()
     differing = {name: how for _, found in compared for name, how in found.items()}
     say(f"{sum(total for total, _ in compared)} tests, {len(differing)} differ")
-    return verdict(known, files, differing)
+    return verdict(known, files, differing, most)
 
 
 if __name__ == "__main__":

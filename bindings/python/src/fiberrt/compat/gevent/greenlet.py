@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import atexit
 import weakref
 from collections.abc import Callable, Iterable
 from contextlib import suppress
@@ -370,6 +371,17 @@ class Greenlet(RawGreenlet):
     def unlink_all(self) -> None:
         """Remove all callbacks."""
         self._links = None
+
+
+def _at_exit() -> None:
+    """The end of the program kills the Greenlets of its thread. Then fiberrt cancels all fibers."""
+    for greenlet in list(_running.values()):
+        if isinstance(greenlet, Greenlet) and greenlet._begun:
+            greenlet._throw(GreenletExit())
+    _fiberrt.reschedule()
+
+
+atexit.register(_at_exit)
 
 
 class _Spawned:

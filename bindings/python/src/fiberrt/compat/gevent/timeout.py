@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from ... import _fiberrt
+from ._current import killing
 from ._timers import Timer
 
 if TYPE_CHECKING:
@@ -64,10 +65,7 @@ class Timeout(BaseException):
 
     def _expire(self) -> None:
         exception = self.exception
-        if isinstance(exception, type) and issubclass(exception, BaseException):
-            exception = exception()
-        elif not isinstance(exception, BaseException):
-            exception = self
+        exception = self if exception is None or isinstance(exception, (bool, str)) else killing(exception)
         self._raised = exception
         if not self._fiber.done:
             self._fiber.throw(exception)
