@@ -43,7 +43,7 @@ class Greenlet(RawGreenlet):
             raise TypeError("The run argument or self._run must be callable")
         self.args, self.kwargs = args, kwargs
         self.value: Any = None
-        self._exc_info: tuple[Any, ...] = ()
+        self._exc_info: Any = None
         self._begun = self._ended = False
         self._timer: Timer | None = None  # of start_later()
         self._over: Any = None  # an Event, once there is a waiter
@@ -120,8 +120,8 @@ class Greenlet(RawGreenlet):
         return self._exc_info[1] if self._exc_info else None
 
     @property
-    def exc_info(self) -> tuple[Any, ...]:
-        """The exception's type, the exception and its traceback, or () if there is none."""
+    def exc_info(self) -> tuple[Any, ...] | None:
+        """The exception's type, the exception and its traceback, or None if there is none."""
         return self._exc_info
 
     def has_links(self) -> int:
