@@ -6,6 +6,7 @@ import os
 import subprocess
 import sys
 import sysconfig
+import traceback
 from collections.abc import Callable
 from pathlib import Path
 
@@ -45,7 +46,10 @@ def use(which: str) -> None:
 
     own.install()
     own.__path__.append(os.path.join(sysconfig.get_paths()["purelib"], "gevent"))
+    # Names of gevent's inside that its tests and the package gevent.testing use.
     sys.modules["gevent._hub_local"] = own.hub
+    own.Timeout._start_new_or_dummy = own.Timeout.start_new
+    own.pywsgi.WSGIHandler._print_unexpected_exc = staticmethod(traceback.print_exc)
     # Processes that the tests start get our modules, too.
     Path("sitecustomize.py").write_text("import fiberrt.compat.gevent.as_gevent\n")
     os.environ["PYTHONPATH"] += f":{Path.cwd()}"

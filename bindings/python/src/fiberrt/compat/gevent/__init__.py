@@ -68,8 +68,10 @@ def setswitchinterval(interval: float) -> None:
 def __getattr__(name: str) -> Any:
     from importlib import import_module
 
-    from ._install import MODULES
-
-    if name in MODULES:
-        return import_module(f"{__name__}.{name}")
+    if not name.startswith("_"):
+        try:
+            return import_module(f"{__name__}.{name}")
+        except ModuleNotFoundError as error:
+            if error.name != f"{__name__}.{name}":
+                raise
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

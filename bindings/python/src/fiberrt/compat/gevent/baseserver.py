@@ -214,7 +214,8 @@ class BaseServer:
         self.stop()
 
     def __repr__(self) -> str:
-        return f"<{type(self).__name__} at {id(self):#x} {self.address!r}>"
+        handle = getattr(self, "handle", None)
+        return f"<{type(self).__name__} at {id(self):#x} {self.address!r} handle={handle!r}>"
 
     __str__ = __repr__
 

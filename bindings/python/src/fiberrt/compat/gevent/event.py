@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-import concurrent.futures
+import sys
 from typing import Any
 
 from ... import _fiberrt
@@ -144,7 +144,8 @@ class AsyncResult(Linkable):
 
     def cancelled(self) -> bool:
         """Whether the exception is the CancelledError of concurrent.futures."""
-        return isinstance(self.exception, concurrent.futures.CancelledError)
+        futures = sys.modules.get("concurrent.futures")
+        return futures is not None and isinstance(self.exception, futures.CancelledError)
 
     def __repr__(self) -> str:
         text = f"<{type(self).__name__} at {id(self):#x}"

@@ -5,20 +5,23 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Iterable
-from heapq import heapify, heappop, heappush
+from heapq import heappop, heappush
 from queue import Empty, Full
-from time import monotonic
+from types import GenericAlias
 from typing import Any
 
 from ... import _fiberrt
 from ..._condition import Condition
 from ..._queue import ShutDown
+from .timeout import within
 
 __all__ = ["Channel", "Empty", "Full", "JoinableQueue", "LifoQueue", "PriorityQueue", "Queue", "ShutDown", "SimpleQueue"]
 
 
 class _End:
     """Iteration ends where StopIteration has been put in."""
+
+    __class_getitem__ = classmethod(GenericAlias)
 
     def __iter__(self) -> Any:
         return self
@@ -44,12 +47,15 @@ class SimpleQueue(_End):
         lock = _fiberrt.Lock()
         self._lock = lock
         self._not_empty, self._not_full = Condition(lock), Condition(lock)
-        self.queue: Any = self._create_queue(items)
+        self.queue: Any
+        self._init(maxsize)
+        for item in items:
+            self._put(item)
 
-    # --- The container
+    # --- The container, which a subclass may replace
 
-    def _create_queue(self, items: Iterable[Any]) -> Any:
-        return deque(items)
+    def _init(self, maxsize: int | None) -> None:
+        self.queue = deque()
 
     def _get(self) -> Any:
         return self.queue.popleft()
@@ -152,15 +158,9 @@ class SimpleQueue(_End):
             raise ShutDown
 
     def _wait(self, condition: Condition, ready: Callable[[], bool], block: bool, timeout: float | None) -> bool:
-        if not block:
+        if not block or ready():
             return ready()
-        until = None if timeout is None else monotonic() + timeout
-        while not ready():
-            left = None if until is None else until - monotonic()
-            if left is not None and left <= 0:
-                return False
-            condition.wait(left)
-        return True
+        return within(timeout, lambda seconds: condition.wait_for(ready, seconds))
 
 
 class Queue(SimpleQueue):
@@ -221,10 +221,8 @@ JoinableQueue = UnboundQueue = Queue
 class PriorityQueue(Queue):
     """A Queue whose get() returns the smallest item."""
 
-    def _create_queue(self, items: Iterable[Any]) -> Any:
-        heap = list(items)
-        heapify(heap)
-        return heap
+    def _init(self, maxsize: int | None) -> None:
+        self.queue = []
 
     def _put(self, item: Any) -> None:
         heappush(self.queue, item)
@@ -236,8 +234,8 @@ class PriorityQueue(Queue):
 class LifoQueue(Queue):
     """A Queue whose get() returns the item that was put in last."""
 
-    def _create_queue(self, items: Iterable[Any]) -> Any:
-        return list(items)
+    def _init(self, maxsize: int | None) -> None:
+        self.queue = []
 
     def _get(self) -> Any:
         return self.queue.pop()
@@ -271,7 +269,7 @@ class Channel(_End):
     def put(self, item: Any, block: bool = True, timeout: float | None = None) -> None:
         """Wait until get() takes the item. Full: it does not, or not within the timeout in seconds."""
         try:
-            self._channel.send(item, timeout if block else 0)
+            within(timeout if block else 0, lambda seconds: self._channel.send(item, seconds))
         except TimeoutError:
             raise Full from None
 
@@ -282,7 +280,7 @@ class Channel(_End):
     def get(self, block: bool = True, timeout: float | None = None) -> Any:
         """Wait until put() brings an item. Empty: it does not, or not within the timeout in seconds."""
         try:
-            return self._channel.receive(timeout if block else 0)
+            return within(timeout if block else 0, self._channel.receive)
         except TimeoutError:
             raise Empty from None
 

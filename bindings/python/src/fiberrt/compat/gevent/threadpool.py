@@ -8,7 +8,6 @@ from contextvars import copy_context
 from typing import Any
 
 from ... import _fiberrt
-from ..._executor import FiberExecutor
 from .event import AsyncResult
 from .exceptions import GreenletExit
 from .lock import Semaphore
@@ -89,17 +88,9 @@ class ThreadPool(Mapping):
         return self._places.locked()
 
 
+def __getattr__(name: str) -> Any:
+    if name == "ThreadPoolExecutor":
+        from ._executor import ThreadPoolExecutor
 
-
-class ThreadPoolExecutor(FiberExecutor):
-    """An Executor of concurrent.futures. The functions run on threads; fibers wait for their Futures."""
-
-    kill_on_exit = False
-
-    def submit(self, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:  # type: ignore[override]
-        """Let a thread call fn(*args, **kwargs), and return a Future."""
-        return super().submit(_fiberrt.offload, fn, *args, **kwargs)
-
-    def kill(self, wait: bool = True) -> None:
-        """shutdown()"""
-        self.shutdown(wait)
+        return ThreadPoolExecutor
+    raise AttributeError(name)

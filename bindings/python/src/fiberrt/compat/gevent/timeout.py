@@ -129,7 +129,7 @@ def with_timeout(
         timeout.cancel()
 
 
-def within(timeout: Any, wait: Callable[[float | None], bool]) -> bool:
+def within(timeout: Any, wait: Callable[[float | None], Any]) -> Any:
     """Call wait(seconds). If the timeout is a Timeout, call wait(None), and start the Timeout for it."""
     if not isinstance(timeout, Timeout):
         return wait(timeout)

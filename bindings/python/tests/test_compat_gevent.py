@@ -1,0 +1,591 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
+"""fiberrt.compat.gevent: the same programs give the same output with gevent, and programs that import gevent run on fibers:
+locust, flask-socketio, gunicorn's and celery's own gevent workers."""
+
+import contextlib
+import importlib.util
+import os
+import signal
+import ssl
+import subprocess
+import sys
+import urllib.request
+from pathlib import Path
+
+import pytest
+import servers
+
+import fiberrt
+from fiberrt import _fiberrt
+from fiberrt.compat import gevent
+from fiberrt.compat.gevent import backdoor, event, hub, lock, monkey, pool, queue, server, socket
+
+HERE = Path(__file__).parent
+PATIENCE_S = 120
+NEVER_S = 1000
+
+
+def needs(what, *modules):
+    """As servers.needs(), without an import: locust, for one, patches the process when it is imported."""
+    for module in modules:
+        if importlib.util.find_spec(module) is None:
+            servers.did_not_run(what, f"there is no Python package {module}")
+
+
+def test_the_same_output_as_gevent():
+    needs("the comparison with gevent", "gevent")
+    outputs = []
+    for which in "gevent", "own":
+        done = subprocess.run(
+            [sys.executable, HERE / "gevent_snippets.py", which], capture_output=True, text=True, timeout=PATIENCE_S
+        )
+        assert done.returncode == 0, done.stderr
+        outputs.append(done.stdout.splitlines())
+    assert outputs[1] == outputs[0]
+    assert len(outputs[0]) > 100
+
+
+# --- Timeout
+
+
+def test_a_closed_timeout_is_not_raised_later():
+    # The timer throws while the fiber is runnable, because an event has ended its wait.
+    it = event.Event()
+    timeout = gevent.Timeout(NEVER_S)
+    timeout.start()
+    gevent.spawn(it.set)
+    gevent.spawn(timeout._expire)
+    with contextlib.suppress(gevent.Timeout):  # either may win
+        it.wait()
+    timeout.close()
+    gevent.sleep(0)
+    fiberrt.sleep(0.001)
+
+
+def test_withdraw_takes_back_one_exception():
+    caught = []
+
+    def run():
+        for _ in range(2):
+            try:
+                fiberrt.sleep(NEVER_S if not caught else 0)
+            except ValueError as error:
+                caught.append(str(error))
+
+    fiber = fiberrt.spawn(run)
+    fiberrt.reschedule()
+    first, second = ValueError("first"), ValueError("second")
+    fiber.throw(first)
+    fiber.throw(second)
+    assert _fiberrt.withdraw(fiber, first) is True
+    assert _fiberrt.withdraw(fiber, first) is False
+    fiber.join()
+    assert caught == ["second"]
+    with pytest.raises(TypeError):
+        _fiberrt.withdraw(1, first)
+    with pytest.raises(TypeError):
+        _fiberrt.withdraw(fiber)
+
+
+def test_a_withdrawn_exception_ends_no_wait():
+    it = fiberrt.Event()
+    fiber = fiberrt.spawn(it.wait)
+    fiberrt.reschedule()
+    error = ValueError()
+    fiber.throw(error)
+    _fiberrt.withdraw(fiber, error)
+    fiberrt.reschedule()
+    assert not fiber.done
+    it.set()
+    assert fiber.result() is True
+
+
+def test_many_timeouts_that_are_cancelled_leave_nothing():
+    for _ in range(10_000):
+        with gevent.Timeout(NEVER_S):
+            pass
+    with gevent.Timeout(NEVER_S) as timeout:
+        assert len(timeout._timer.keeper._timers) < 300
+    with pytest.raises(ValueError, match="not a number"):
+        gevent.Timeout(float("nan")).start()
+    with pytest.raises(AssertionError, match="already started"), gevent.Timeout(NEVER_S) as timeout:
+        timeout.start()
+
+
+# --- Greenlets and the hub
+
+
+def test_a_plain_fiber_has_a_greenlet():
+    fiber = fiberrt.spawn(gevent.getcurrent)
+    greenlet = fiber.result()
+    assert greenlet.dead and greenlet.ready() and not greenlet
+    assert gevent.wait([greenlet]) == [greenlet]
+    main = gevent.getcurrent()
+    assert main and main.parent is None and main.gr_frame is not None
+    with pytest.raises(RuntimeError, match="cannot be switched to"):
+        main.switch()
+    raw = gevent.spawn_raw(gevent.sleep, NEVER_S)
+    gevent.sleep(0)
+    assert raw.gr_frame is not None
+    raw.kill()
+    assert raw.dead
+
+
+def test_a_cancelled_greenlet_is_successful():
+    greenlet = gevent.spawn(gevent.sleep, NEVER_S)
+    gevent.sleep(0)
+    greenlet._fiber.cancel()
+    greenlet.join()
+    assert greenlet.successful() and isinstance(greenlet.value, gevent.GreenletExit)
+
+
+def test_errors_are_reported(capsys):
+    def fail():
+        raise ValueError("of the greenlet")
+
+    greenlet = gevent.spawn(fail)
+    greenlet.join()
+    greenlet = gevent.spawn(int)
+    greenlet.rawlink(lambda _: fail())
+    greenlet.join()
+    raw = gevent.spawn_raw(fail)
+    gevent.wait([raw])
+    err = capsys.readouterr().err
+    assert err.count("ValueError: of the greenlet") == err.count("failed with ValueError") == 3
+
+
+def test_watchers():
+    loop, log = gevent.get_hub().loop, []
+    ours, theirs = socket.socketpair()
+    told = event.Event()
+
+    def readable():
+        log.append(ours.recv(100))
+        told.set()
+
+    with loop.io(ours.fileno(), 1) as watcher:
+        watcher.start(readable)
+        for data in b"one", b"two":
+            theirs.sendall(data)
+            assert told.wait(PATIENCE_S)
+            told.clear()
+        with pytest.raises(ValueError, match="has been started"):
+            watcher.start(readable)
+    theirs.sendall(b"three")
+    ours.setblocking(False)
+    with contextlib.suppress(BlockingIOError):
+        while True:
+            ours.send(bytes(1 << 16))
+    watcher = loop.io(ours.fileno(), 2)
+    gevent.spawn(socket.cancel_wait, watcher, OSError("closed"))
+    with pytest.raises(OSError, match="closed"):
+        gevent.get_hub().wait(watcher)
+    assert log == [b"one", b"two"]
+    timer = loop.timer(0.001, 0.001)
+    ticks = event.Event()
+    timer.start(lambda: (log.append(1), len(log) > 4 and ticks.set()))
+    assert ticks.wait(PATIENCE_S)
+    timer.stop()
+    caught = event.Event()
+    handler = gevent.signal_handler(signal.SIGUSR1, caught.set)
+    os.kill(os.getpid(), signal.SIGUSR1)
+    assert caught.wait(PATIENCE_S)
+    handler.cancel()
+    stopped = loop.run_callback(log.append, "never")
+    assert stopped.pending
+    stopped.stop()
+    gevent.sleep(0)
+    assert "never" not in log
+    ours.close()
+    theirs.close()
+
+
+def test_wait_for_everything():
+    gevent.spawn(gevent.sleep, 0.001)
+    gevent.spawn_later(0.002, int)
+    timeout = gevent.Timeout(NEVER_S, ref=False)
+    timeout.start()
+    assert gevent.wait() is True
+    timeout.close()
+    endless = gevent.spawn(gevent.sleep, NEVER_S)
+    assert gevent.wait(timeout=0.001) is False
+    endless.kill()
+
+
+def test_a_counter_below_zero():
+    it = lock.Semaphore(1)
+    it.counter -= 2  # as celery shrinks a pool
+    assert (it.counter, it.locked()) == (-1, True)
+    assert [it.release(), it.release()] == [0, 1]
+    it.counter = 3
+    assert [it.acquire(False) for _ in range(4)] == [True, True, True, False]
+
+
+def test_threads_share_the_objects():
+    threads = gevent.get_hub().threadpool
+    items, result, bell = queue.Queue(1), event.AsyncResult(), event.Event()
+    calls = [threads.spawn(items.get), threads.spawn(result.get), threads.spawn(bell.wait)]
+    items.put("item")
+    result.set("result")
+    bell.set()
+    assert [each.get() for each in calls] == ["item", "result", True]
+    assert list(pool.Pool(2).imap(threads.apply, [len], [("abc",)])) == [3]
+    workers = threads.map(abs, [-1, -2])
+    assert workers == [1, 2]
+    with threads_executor() as executor:
+        assert executor.submit(abs, -3).result() == 3
+
+
+def threads_executor():
+    from fiberrt.compat.gevent.threadpool import ThreadPoolExecutor
+
+    return ThreadPoolExecutor(2)
+
+
+# --- Servers
+
+
+def test_stream_server_with_a_pool():
+    gate = event.Event()
+
+    def handle(connection, address):
+        connection.sendall(connection.recv(10))
+        gate.wait()
+
+    with server.StreamServer("127.0.0.1:0", handle, spawn=1) as it:
+        first = socket.create_connection(it.address)
+        first.sendall(b"first")
+        assert first.recv(10) == b"first"
+        assert it.pool.full() and it.full() and it.started and it.server_port == it.address[1]
+        second = socket.create_connection(it.address)
+        second.sendall(b"second")
+        gate.set()
+        assert second.recv(10) == b"second"
+        assert first.recv(10) == b""
+        gate.clear()
+        it.stop(timeout=0)  # kills the second
+        assert second.recv(10) == b"" and it.closed
+        first.close()
+        second.close()
+
+
+def test_servers_refuse_bad_input(tmp_path):
+    for bad in "no port", 1.5, None:
+        with pytest.raises(ValueError, match="parse address"):
+            server.StreamServer(bad, print)
+    with pytest.raises(TypeError, match="handle"):
+        server.StreamServer(("127.0.0.1", 0), 5)
+    with pytest.raises(TypeError, match="certfile"):
+        server.StreamServer(("127.0.0.1", 0), print, keyfile="x")
+    with pytest.raises(TypeError, match="patch_all"):
+        server.StreamServer(("127.0.0.1", 0), print, ssl_context=ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER))
+
+
+def test_datagram_server():
+    with server.DatagramServer(("127.0.0.1", 0), lambda data, address: it.sendto(data * 2, address)) as it:
+        client = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+        client.sendto(b"ab", it.address)
+        assert client.recv(10) == b"abab"
+        client.close()
+
+
+def test_backdoor():
+    with backdoor.BackdoorServer(("127.0.0.1", 0), {"answer": 42}) as it:
+        client = socket.create_connection(it.address)
+        with client, client.makefile("rw") as file:
+            file.write("print(answer + 1)\nexit()\n")
+            file.flush()
+            assert "43" in file.read()
+
+
+@pytest.fixture
+def pywsgi():
+    needs("the tests of gevent.pywsgi", "h11")
+    from fiberrt.compat.gevent import pywsgi
+
+    return pywsgi
+
+
+class Log:
+    def __init__(self):
+        self.lines = []
+
+    def write(self, line):
+        self.lines.append(line)
+
+
+def test_pywsgi(pywsgi, capsys):
+    def application(environ, start_response):
+        if environ["PATH_INFO"] == "/fail":
+            raise ValueError("of the application")
+        body = environ["wsgi.input"].read()
+        start_response("200 OK", [("X-Method", environ["REQUEST_METHOD"])])
+        if environ["PATH_INFO"] == "/parts":
+            return iter([b"a", b"", b"b"])
+        return [body or environ["added"]]
+
+    log = Log()
+    it = pywsgi.WSGIServer(("127.0.0.1", 0), application, log=log, environ={"added": b"added"})
+    it.start()
+    client = socket.create_connection(it.address)
+    file = client.makefile("rb")
+
+    def ask(head, body=b""):
+        client.sendall(head + b"\r\nHost: x\r\n\r\n" + body)
+        status = file.readline()
+        headers = dict(line.rstrip().split(b": ") for line in iter(file.readline, b"\r\n"))
+        if headers.get(b"Transfer-Encoding") == b"chunked":
+            parts = []
+            while size := int(file.readline(), 16):
+                parts.append(file.read(size + 2)[:-2])
+            file.readline()
+            return status, parts
+        return status, file.read(int(headers[b"Content-Length"]))
+
+    assert ask(b"GET / HTTP/1.1") == (b"HTTP/1.1 200 OK\r\n", b"added")
+    assert ask(b"POST / HTTP/1.1\r\nContent-Length: 3", b"abc")[1] == b"abc"
+    assert ask(b"GET /parts HTTP/1.1")[1] == [b"a", b"b"]
+    assert ask(b"GET /fail HTTP/1.1")[0] == b"HTTP/1.1 500 Internal Server Error\r\n"
+    it.stop()
+    client.close()
+    gevent.wait()
+    assert [line.split('"')[1:] for line in log.lines][0][0] == "GET / HTTP/1.1"
+    assert [line.split('" ')[1].split()[0] for line in log.lines] == ["200", "200", "200", "500"]
+    err = capsys.readouterr().err
+    assert "of the application" in err and "hidden keys" in err
+
+
+# --- Programs that import gevent
+
+
+def test_install(lines):
+    assert lines("""
+        import fiberrt.compat.gevent.as_gevent
+        import gevent.pool, sys
+        from gevent import monkey, queue
+        import fiberrt.compat.gevent as own
+        print(gevent is own, gevent.pool is own.pool, queue.__name__, own.installed(), "concurrent.futures" in sys.modules)
+        own.install()
+        print(sum(type(each).__module__ == "fiberrt.compat.gevent._install" for each in sys.meta_path))
+        try: import gevent.nothing
+        except ModuleNotFoundError as error: print(error.name)
+        monkey.patch_all()
+        print(monkey.is_module_patched("socket"), monkey.get_original("time", "sleep").__module__)
+        print(monkey.is_object_patched("threading", "local"), monkey.get_original("os", "getpid").__module__)
+    """) == [
+        "True True fiberrt.compat.gevent.queue True False", "1", "gevent.nothing", "True time", "True posix",
+    ]  # fmt: skip
+
+
+def test_install_after_gevent(lines):
+    assert lines("""
+        import sys, types
+        sys.modules["gevent"] = types.ModuleType("gevent")
+        from fiberrt.compat import gevent
+        try: gevent.install()
+        except RuntimeError as error: print(error)
+    """) == ["gevent has been imported already: install() must come first"]
+
+
+def test_patch_with_an_odd_module(lines):
+    assert lines("""
+        import sys
+        class Odd:
+            __dict__ = None
+        sys.modules["odd"] = Odd()
+        import fiberrt.monkey
+        fiberrt.monkey.patch()
+        print("patched")
+    """) == ["patched"]
+
+
+def test_some_modules_are_patched(lines):
+    assert lines("""
+        from fiberrt.compat.gevent import monkey
+        print(monkey.is_anything_patched())
+        monkey.patch_all(socket=False, thread=False, subprocess=False)
+        print(*[name for name in ("socket", "ssl", "thread", "time", "select", "os") if monkey.is_module_patched(name)])
+    """) == ["False", "time select os"]
+    assert hub.get_hub() is gevent.get_hub()
+    assert monkey.get_original("os", ["getpid"]) == [os.getpid]
+
+
+@contextlib.contextmanager
+def running(folder, port, *arguments, ready=None):
+    """Runs `python -m fiberrt --gevent` with arguments until it answers at the port, and ends it by SIGTERM."""
+    path = folder / "log"
+    with open(path, "wb") as log:
+        process = subprocess.Popen(
+            [sys.executable, "-X", "faulthandler", "-m", "fiberrt", "--gevent", *arguments], cwd=folder,
+            stdin=subprocess.DEVNULL, stdout=log, stderr=log, env={**os.environ, "PYTHONPATH": str(folder)},
+            preexec_fn=servers.end_with_us(signal.SIGKILL),
+        )  # fmt: skip
+    try:
+        with servers.serving(process, path, port, signal.SIGTERM):
+            yield process, path
+    finally:
+        if process.poll() is None:
+            process.kill()
+        process.wait()
+
+
+PAGES = """
+import sys
+from gevent.pywsgi import WSGIServer
+from gevent import monkey; monkey.patch_all()
+import time
+count = 0
+def app(environ, start_response):
+    global count
+    count += 1
+    time.sleep(0.001)
+    start_response("200 OK", [("X-Count", str(count))])
+    return [type(__import__("gevent").getcurrent()).__module__.encode()]
+if __name__ == "__main__":
+    WSGIServer(("127.0.0.1", int(sys.argv[1])), app, log=None).serve_forever()
+"""
+
+
+def test_locust(tmp_path):
+    needs("the test of locust", "locust", "h11")
+    (tmp_path / "pages.py").write_text(PAGES)
+    (tmp_path / "users.py").write_text("""
+import locust, gevent.event
+class Slow(locust.HttpUser):
+    @locust.task
+    def ask(self):
+        self.client.get("/slow")
+class Fast(locust.FastHttpUser):
+    @locust.task
+    def ask(self):
+        self.client.get("/fast")
+asked, enough = {"/slow": 0, "/fast": 0}, gevent.event.Event()
+@locust.events.request.add_listener
+def seen(name, **_):
+    asked[name] += 1
+    if min(asked.values()) > 20:
+        enough.set()
+@locust.events.init.add_listener
+def begin(environment, **_):
+    gevent.spawn(enough.wait).link(lambda _: environment.runner.quit())
+    print("modules of", gevent.__name__)
+""")
+    port = servers.free_port()
+    with running(tmp_path, port, "pages.py", str(port)):
+        done = subprocess.run(
+            [sys.executable, "-m", "fiberrt", "--gevent", "-m", "locust", "-f", "users.py", "--headless", "--users", "10",
+             "--spawn-rate", "10", "--host", f"http://127.0.0.1:{port}", "--run-time", f"{PATIENCE_S}s", "--json"],
+            cwd=tmp_path, capture_output=True, text=True, timeout=PATIENCE_S,
+        )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    assert "modules of fiberrt.compat.gevent" in done.stdout
+    assert '"num_failures": 0' in done.stdout and "Traceback" not in done.stderr
+
+
+@pytest.mark.parametrize("handler", ["geventwebsocket", "simple_websocket"])
+def test_flask_socketio(tmp_path, handler):
+    needs("the test of flask-socketio", "flask_socketio", "socketio", "websocket", "h11", handler)
+    (tmp_path / "app.py").write_text(f"""
+import sys
+if {handler!r} != "geventwebsocket":
+    sys.modules["geventwebsocket"] = None
+import gevent, flask, flask_socketio
+app = flask.Flask("app")
+io = flask_socketio.SocketIO(app, async_mode="gevent")
+@io.on("double")
+def double(number):
+    for part in "a", "b":
+        flask_socketio.emit("part", part)
+        io.sleep(0)
+    return 2 * number
+@io.on("stop")
+def stop():
+    io.start_background_task(io.stop)
+print(io.server.eio.async_mode, gevent.__name__, flush=True)
+io.run(app, "127.0.0.1", int(sys.argv[1]), log_output=False)
+print("stopped", flush=True)
+""")
+    import socketio
+
+    port = servers.free_port()
+    with running(tmp_path, port, "app.py", str(port)) as (process, log):
+        for transports in ["polling"], ["websocket"], ["polling", "websocket"]:
+            client, parts = socketio.Client(), []
+            client.on("part", parts.append)
+            client.connect(f"http://127.0.0.1:{port}", transports=transports, wait_timeout=PATIENCE_S)
+            assert client.call("double", 21, timeout=PATIENCE_S) == 42
+            assert client.transport() == transports[-1] and parts == ["a", "b"]
+            client.disconnect()
+        client.connect(f"http://127.0.0.1:{port}", wait_timeout=PATIENCE_S)
+        client.emit("stop")
+        assert process.wait(PATIENCE_S) == 0
+        client.disconnect()
+        text = log.read_text()
+    assert "gevent fiberrt.compat.gevent" in text and "stopped" in text
+
+
+@pytest.mark.parametrize("worker", ["gevent", "gevent_pywsgi"])
+def test_gunicorn(tmp_path, worker):
+    needs("the test of gunicorn's gevent worker", "gunicorn", "h11")
+    (tmp_path / "pages.py").write_text(PAGES)
+    port = servers.free_port()
+    arguments = ["-k", worker, "--bind", f"127.0.0.1:{port}", "pages:app"]
+    with running(tmp_path, port, "-m", "gunicorn", *arguments) as (process, log):
+        ask = urllib.request.build_opener(urllib.request.ProxyHandler({})).open
+        for _ in range(3):
+            with ask(f"http://127.0.0.1:{port}/", timeout=PATIENCE_S) as answer:
+                assert answer.read() == b"fiberrt.compat.gevent.greenlet"
+
+
+def test_celery(tmp_path):
+    needs("the test of celery's gevent pool", "celery", "redis")
+    (tmp_path / "work.py").write_text("""
+import os, celery, gevent
+app = celery.Celery("work", broker=os.environ["REDIS"], backend=os.environ["REDIS"])
+app.conf.broker_connection_retry_on_startup = True
+@app.task
+def kind(number):
+    gevent.sleep(0.001)
+    return [number, type(gevent.getcurrent()).__module__]
+""")
+    with servers.redis() as port:
+        environment = {**os.environ, "REDIS": f"redis://127.0.0.1:{port}", "PYTHONPATH": str(tmp_path)}
+        worker = subprocess.Popen(
+            [sys.executable, "-m", "fiberrt", "--gevent", "-m", "celery", "-A", "work", "worker", "-P", "gevent", "-c", "4"],
+            cwd=tmp_path, env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+            preexec_fn=servers.end_with_us(signal.SIGKILL),
+        )  # fmt: skip
+        try:
+            ask = f"import work; print([work.kind.delay(n) for n in range(8)][-1].get(timeout={PATIENCE_S}))"
+            done = subprocess.run(
+                [sys.executable, "-c", ask], cwd=tmp_path, env=environment, capture_output=True, text=True,
+                timeout=2 * PATIENCE_S,
+            )  # fmt: skip
+            assert done.stdout == "[7, 'fiberrt.compat.gevent.greenlet']\n", done.stderr
+            worker.terminate()
+            assert worker.wait(PATIENCE_S) == 0
+        finally:
+            if worker.poll() is None:
+                worker.kill()
+            worker.wait()
+
+
+def test_green_sockets_of_zmq(lines):
+    needs("the test of zmq.green", "zmq")
+    assert lines("""
+        import fiberrt.compat.gevent.as_gevent
+        import gevent, zmq.green as zmq
+        context = zmq.Context()
+        ask, answer = context.socket(zmq.REQ), context.socket(zmq.REP)
+        port = answer.bind_to_random_port("tcp://127.0.0.1")
+        ask.connect(f"tcp://127.0.0.1:{port}")
+        def serve():
+            for _ in range(3):
+                answer.send(answer.recv() * 2)
+        server = gevent.spawn(serve)
+        for text in b"a", b"b", b"c":
+            ask.send(text)
+            print(ask.recv().decode())
+        server.join()
+        ask.close(), answer.close(), context.term()
+    """) == ["aa", "bb", "cc"]
