@@ -47,9 +47,11 @@ BENCHES = {
     "python-memory": ({"30000"}, PYTHON, "gevent"),
     "python-import": ({"fresh"}, PYTHON, "gevent"),
     "python-echo": ({"64x50"}, (PYTHON | {"asyncio_protocol", "uvloop_protocol"}) - {"greenlet"}, "uvloop"),
+    "python-gunicorn": ({"hello"}, {"fiberrt", "gevent"}, "gevent"),
     "copy": ({"tcp", "file", "pipe"}, {"fiberrt", "fiberrt_ev", "tool"}, "tool"),
 }
-FURTHER = {"memory": ["", "-vmas", "-guards"], "python-echo": ["", "-total", "-rate"]}
+FURTHER = {"memory": ["", "-vmas", "-guards"], "python-echo": ["", "-total", "-rate"],
+           "python-gunicorn": ["", "-rate", "-p99"]}
 MAY_BE_ZERO = {"% of stacks guarded"}
 KEYS = {"bench", "subject", "shape", "unit", "median", "min", "max", "runs", "ratio_to", "ratio"}
 

@@ -59,6 +59,8 @@ BENCHES = {
     "python-echo": Bench("us of the server's user CPU per request", yardstick="uvloop",
                          also=(("-total", "us of the server's CPU per request", None),
                                ("-rate", "requests per second", None))),
+    "python-gunicorn": Bench("us of the server's CPU per request", yardstick="gevent", repetitions=5,
+                             also=(("-rate", "requests per second", None), ("-p99", "ms, 99th percentile", None))),
 }
 GROUPS = {"python": [name for name in BENCHES if name.startswith("python-")]}  # the meaning of a name
 

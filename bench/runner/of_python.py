@@ -1,10 +1,17 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
 """Runtimes for Python."""
 
+import math
+import re
+import shutil
 from pathlib import Path
 
 from runner.benches import ROOT, Failure, LeftOut
 from runner.processes import Server, call, pin_to, server_and_load_cpus
+
+
+# The workers of gunicorn.
+WORKERS = {"fiberrt": "fiberrt.gunicorn.Worker", "gevent": "gevent"}
 
 
 class Python:
@@ -26,10 +33,22 @@ class Python:
             self.names = []
         if subject != "greenlet":
             self.names.append("python-echo/64x50")
+        if subject in WORKERS and self.can_serve():
+            self.names.append("python-gunicorn/hello")
+
+    def can_serve(self):
+        self.wrk = shutil.which("wrk")
+        try:
+            call([self.python, "-c", "import gunicorn"])
+        except Failure:
+            return False
+        return bool(self.wrk)
 
     def measure(self, bench, shape):
         if bench == "python-echo":
             return self.measure_echo(shape), None
+        if bench == "python-gunicorn":
+            return self.measure_gunicorn(shape), None
         about = bench.partition("-")[2]
         output = call([self.python, self.scripts / "measure.py", self.subject, about, str(self.min_time_s)], pin_to(1))
         return {shape: float(output)}, None
@@ -49,6 +68,23 @@ class Python:
         user, system = max(user, 0.5), max(system, 0.5)
         return {shape: total_us * user / (user + system), shape + "-total": total_us,
                 shape + "-rate": requests * 1e9 / elapsed_ns}
+
+    def measure_gunicorn(self, shape):
+        server_cpu, load_cpu = server_and_load_cpus()
+        command = [self.python, "-m", "gunicorn", "-k", WORKERS[self.subject], "-b", "127.0.0.1:0", "--keep-alive", "60",
+                   "--chdir", self.scripts, "hello:app"]
+        with Server(command, r"Listening at: http://[\d.]+:(\d+)", server_cpu) as server:
+            load = [self.wrk, "-t1", "-c50", "--latency", f"http://127.0.0.1:{server.port}/"]
+            call([*load, "-d1"], load_cpu)  # the worker starts, and imports
+            before = server.cpu_ns()
+            output = call([*load, f"-d{max(1, math.ceil(60 * self.min_time_s))}"], load_cpu)
+            cpu_ns = server.cpu_ns() - before
+        requests, rate = re.search(r"(\d+) requests in", output), re.search(r"Requests/sec: +([\d.]+)", output)
+        p99 = re.search(r"99% +([\d.]+)(us|ms|s)", output)
+        if not (requests and rate and p99) or "Non-2xx" in output or "Socket errors" in output:
+            raise Failure("wrk saw errors: " + " ".join(re.findall("Non-2xx.*|Socket errors.*", output)))
+        return {shape: cpu_ns / int(requests[1]) / 1000, shape + "-rate": float(rate[1]),
+                shape + "-p99": float(p99[1]) * {"us": 0.001, "ms": 1, "s": 1000}[p99[2]]}
 
     @staticmethod
     def ticks(stat):

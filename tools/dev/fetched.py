@@ -134,7 +134,7 @@ def provide_python_peers(folder: Path) -> bool:
     built = python.exists() or done("python3", "-m", "venv", folder / "venv")
     built = built and (has("scikit_build_core, pybind11") or done(*pip, "scikit-build-core >= 0.10", "pybind11 >= 2.13"))
     peers = {"greenlet": "greenlet", "gevent": "gevent", "uvloop": "uvloop", "psycogreen": "psycogreen",
-             "psycopg2": "psycopg2-binary"}  # fmt: skip
+             "psycopg2": "psycopg2-binary", "gunicorn": "gunicorn >= 22"}  # fmt: skip
     for module, peer in peers.items() if built else ():
         if not has(module) and not done(*pip, peer):
             note(f"LEFT OUT: {peer} (Python) could not be fetched; see {log}")

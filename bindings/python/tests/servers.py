@@ -174,26 +174,61 @@ def redis():
         shutil.rmtree(place.data)
 
 
+class Postgres:
+    """A PostgreSQL server that can go away and come back, with its data and its port. User and database are postgres."""
+
+    def __init__(self, connections: int) -> None:
+        self._place = _Place("postgres")
+        data = str(self._place.data / "data")
+        options = ["-D", data, "-U", "postgres", "-A", "trust", "--locale=C", "-E", "UTF8", "--no-sync"]
+        if self._place.start("initdb", *options).wait(PATIENCE) != 0:
+            pytest.fail(f"initdb: {self._place.log.read_text()}")
+        self.port = free_port()
+        self._options = ["-D", data, "-p", str(self.port), "-k", str(self._place.data), "-h", "127.0.0.1", "-F"]
+        self._options += ["-N", str(connections), "-c", "jit=off", "-c", "shared_buffers=16MB"]
+        self._options += ["-c", "authentication_timeout=300"]
+        self._running = contextlib.ExitStack()
+
+    def start(self) -> None:
+        """Returns when the server accepts connections."""
+        before = self._times_ready()
+        server = self._place.start("postgres", *self._options)
+        self._running.enter_context(serving(server, self._place.log, self.port, signal.SIGINT))
+        self._server = server
+        until = time.monotonic() + PATIENCE  # it listens before it accepts connections
+        while self._times_ready() == before:
+            assert time.monotonic() < until, self._place.log.read_text(errors="replace")
+            time.sleep(0.02)
+
+    def _times_ready(self) -> int:
+        log = self._place.log
+        return log.read_text(errors="replace").count("ready to accept connections") if log.exists() else 0
+
+    def crash(self) -> None:
+        """Ends the server at once, without a checkpoint. Its connections break."""
+        self._server.send_signal(signal.SIGQUIT)
+        self._running.close()
+
+    def __enter__(self) -> "Postgres":
+        try:
+            self.start()
+        except BaseException:
+            self.__exit__()
+            raise
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        try:
+            self._running.close()
+        finally:
+            shutil.rmtree(self._place.data)
+
+
 @contextlib.contextmanager
 def postgres(connections: int):
     """Starts a PostgreSQL server for that many connections; returns its port. User and database are postgres."""
-    place = _Place("postgres")
-    try:
-        data = str(place.data / "data")
-        options = ["-D", data, "-U", "postgres", "-A", "trust", "--locale=C", "-E", "UTF8", "--no-sync"]
-        if place.start("initdb", *options).wait(PATIENCE) != 0:
-            pytest.fail(f"initdb: {place.log.read_text()}")
-        port = free_port()
-        options = ["-D", data, "-p", str(port), "-k", str(place.data), "-h", "127.0.0.1", "-F"]
-        options += ["-N", str(connections), "-c", "jit=off", "-c", "shared_buffers=16MB", "-c", "authentication_timeout=300"]
-        with serving(place.start("postgres", *options), place.log, port, signal.SIGINT):
-            until = time.monotonic() + PATIENCE  # it listens before it accepts connections
-            while "ready to accept connections" not in place.log.read_text(errors="replace"):
-                assert time.monotonic() < until, place.log.read_text(errors="replace")
-                time.sleep(0.02)
-            yield port
-    finally:
-        shutil.rmtree(place.data)
+    with Postgres(connections) as server:
+        yield server.port
 
 
 # The server of http.server with a thread for each connection, and with a longer queue than 5 connections.

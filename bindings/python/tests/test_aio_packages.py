@@ -5,6 +5,7 @@ import asyncio
 import contextlib
 import importlib
 import os
+import socket
 import subprocess
 import sys
 
@@ -105,12 +106,12 @@ def test_websockets():
 
 
 @contextlib.contextmanager
-def uvicorn(folder):
+def uvicorn(folder, **environment):
     """Serves application:app in a folder with uvicorn on our loop. Yields the URL."""
     server = subprocess.Popen(
         [sys.executable, "-m", "uvicorn", "--loop", "fiberrt.aio:new_event_loop", "--port", "0", "--lifespan", "off",
          "application:app"],
-        cwd=folder, stderr=subprocess.PIPE, text=True,
+        cwd=folder, stderr=subprocess.PIPE, text=True, env={**os.environ, **environment},
     )  # fmt: skip
     try:
         url = ""
@@ -241,10 +242,54 @@ def test_anyio():
     assert anyio.run(main, backend="asyncio", backend_options=options) == (b"hello", aio.EventLoop)
 
 
+def test_hypercorn():
+    hypercorn, httpx, websockets, *_ = needs("hypercorn", "httpx", "websockets", "h2", "hypercorn.asyncio")
+
+    async def echo(scope, receive, send):
+        if scope["type"] == "websocket":
+            await receive()
+            await send({"type": "websocket.accept"})
+            while (event := await receive())["type"] == "websocket.receive":
+                await send({"type": "websocket.send", "text": event["text"] + "!"})
+            return
+        assert scope["type"] == "http"  # it has no lifespan
+        body, more = b"", True
+        while more:
+            event = await receive()
+            body, more = body + event["body"], event["more_body"]
+        await fiberrt.spawn(fiberrt.sleep, 0.001)
+        version = scope["http_version"].encode()
+        await send({"type": "http.response.start", "status": 200, "headers": [(b"version", version)]})
+        await send({"type": "http.response.body", "body": body})
+
+    async def main():
+        listener = socket.create_server(("127.0.0.1", 0))
+        address = "127.0.0.1:%d" % listener.getsockname()[1]
+        config = hypercorn.Config()
+        config.bind = [f"fd://{listener.detach()}"]
+        stop = asyncio.Event()
+        serving = asyncio.create_task(hypercorn.asyncio.serve(echo, config, shutdown_trigger=stop.wait))
+        contents = [os.urandom(size) for size in range(0, 300_000, 15_000)]
+        for version in "1.1", "2":
+            kind = {"http1": version == "1.1", "http2": version == "2"}
+            async with httpx.AsyncClient(trust_env=False, timeout=60, base_url=f"http://{address}", **kind) as client:
+                answers = await asyncio.gather(*(client.post("/", content=content) for content in contents))
+            assert [answer.content for answer in answers] == contents
+            assert {answer.headers["version"] for answer in answers} == {version}
+        async with websockets.connect(f"ws://{address}", proxy=None) as client:
+            await client.send("hello")
+            assert await client.recv() == "hello!"
+        stop.set()
+        await serving
+
+    run(main)
+
+
 def test_fastapi_on_uvicorn(tmp_path):
-    needs("fastapi", "uvicorn", "httpx")
+    needs("fastapi", "uvicorn", "httpx", "asyncpg")
     (tmp_path / "application.py").write_text("""
-import asyncio
+import asyncio, os
+import asyncpg
 import fastapi
 from fastapi.responses import StreamingResponse
 import fiberrt.aio
@@ -259,6 +304,16 @@ async def hello(name: str):
 def plain():
     return "from a thread"
 
+@app.get("/database/{number}")
+async def database(number: int):
+    connection = await asyncpg.connect(
+        host="127.0.0.1", port=os.environ["DATABASE_PORT"], user="postgres", database="postgres"
+    )
+    try:
+        return await connection.fetchval("SELECT $1::int + count(*) FROM pg_sleep(0.01)", number)
+    finally:
+        await connection.close()
+
 @app.post("/upload")
 async def upload(file: fastapi.UploadFile):
     return len(await file.read())
@@ -271,12 +326,14 @@ async def stream():
             yield f"{i}\\n"
     return StreamingResponse(parts())
 """)
-    with uvicorn(tmp_path) as url:
+    with servers.postgres(20) as port, uvicorn(tmp_path, DATABASE_PORT=str(port)) as url:
 
         async def main():
             import httpx
 
-            async with httpx.AsyncClient(trust_env=False, base_url=url) as client:
+            async with httpx.AsyncClient(trust_env=False, base_url=url, timeout=60) as client:
+                rows = await asyncio.gather(*(client.get(f"/database/{number}") for number in range(10)))
+                assert [row.json() for row in rows] == list(range(1, 11))
                 answers = [
                     (await client.get("/hello/x")).json(), (await client.get("/plain")).json(),
                     (await client.post("/upload", files={"file": b"x" * 2_000_000})).json(), (await client.get("/stream")).text,

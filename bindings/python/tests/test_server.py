@@ -2,15 +2,16 @@
 """fiberrt.server, and the worker for gunicorn."""
 
 import errno
+import fcntl
 import os
-import re
-import signal
 import ssl
 import subprocess
 import sys
+from types import SimpleNamespace
 
 import pytest
 import servers
+import web
 
 import fiberrt
 import fiberrt.ssl
@@ -23,17 +24,10 @@ def echo(connection, address):
         connection.sendall(data)
 
 
-def ask(address, text=b"hello"):
-    with socket.create_connection(address) as client:
-        client.sendall(text)
-        client.shutdown(socket.SHUT_WR)
-        return b"".join(iter(lambda: client.recv(4096), b""))
-
-
 def test_many_clients():
     with StreamServer(("127.0.0.1", 0), echo) as server:
         texts = [b"%d" % number * 1000 for number in range(50)]
-        assert list(fiberrt.map(lambda text: ask(server.address, text), texts)) == texts
+        assert list(fiberrt.map(lambda text: web.ask(server.address, text), texts)) == texts
         assert server.join() and server.connections == 0
 
 
@@ -49,11 +43,11 @@ def test_listeners(tmp_path):
     listener = socket.create_server(("127.0.0.1", 0))
     address = listener.getsockname()
     with StreamServer(listener, echo):
-        assert listener.fileno() == -1 and ask(address) == b"hello"
+        assert listener.fileno() == -1 and web.ask(address) == b"hello"
     with StreamServer(path, echo):  # close() has removed it
         pass
     with StreamServer(("::1", 0), echo) as server:
-        assert ask(server.address[:2]) == b"hello"
+        assert web.ask(server.address[:2]) == b"hello"
 
 
 def test_misuse():
@@ -152,11 +146,11 @@ def test_serve_forever_ends_with_its_fiber():
     server = StreamServer(("127.0.0.1", 0), echo)
     address = server.address
     serving = fiberrt.spawn(server.serve_forever)
-    assert ask(address) == b"hello"
+    assert web.ask(address) == b"hello"
     serving.cancel()
     serving.join()
     with pytest.raises(ConnectionRefusedError):
-        ask(address)
+        web.ask(address)
 
 
 def test_exceptions_of_the_handler(unraisable):
@@ -164,8 +158,8 @@ def test_exceptions_of_the_handler(unraisable):
         raise KeyError("of the handler")
 
     with StreamServer(("127.0.0.1", 0), fail) as server:
-        assert ask(server.address, b"") == b""
-        assert ask(server.address, b"") == b""
+        assert web.ask(server.address, b"") == b""
+        assert web.ask(server.address, b"") == b""
     assert [kind for kind, _ in unraisable] == [KeyError] * 2
 
 
@@ -185,12 +179,14 @@ def test_without_descriptors_it_tries_again(monkeypatch):
                 return getattr(listener, name)
 
         listener, server._listener = server._listener, Listener()
-        assert ask(listener.getsockname()) == b"hello"  # the accept under way
-        assert ask(listener.getsockname()) == b"hello"
+        assert web.ask(listener.getsockname()) == b"hello"  # the accept under way
+        assert web.ask(listener.getsockname()) == b"hello"
         assert not refusals
 
 
-def test_tls(tmp_path):
+@pytest.fixture
+def certificate(tmp_path):
+    """The files of a certificate for localhost, and of its key."""
     key, certificate = tmp_path / "key", tmp_path / "certificate"
     made = subprocess.run(
         ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-keyout", key, "-out", certificate, "-days", "2",
@@ -198,12 +194,17 @@ def test_tls(tmp_path):
         capture_output=True,
     )  # fmt: skip
     assert made.returncode == 0, made.stderr
+    return certificate, key
+
+
+def test_tls(certificate):
+    certificate, key = certificate
     context = fiberrt.ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.load_cert_chain(certificate, key)
     trusting = fiberrt.ssl.create_default_context(cafile=str(certificate))
     with StreamServer(("127.0.0.1", 0), echo, ssl=context) as server:
         try:
-            assert b"not TLS" not in ask(server.address, b"not TLS at all")
+            assert b"not TLS" not in web.ask(server.address, b"not TLS at all")
         except ConnectionResetError:
             pass
         with socket.create_connection(server.address) as plain:
@@ -213,52 +214,6 @@ def test_tls(tmp_path):
 
 
 # --- gunicorn
-
-DJANGO = """
-import os, threading
-import django
-from django.conf import settings
-from django.db import connection, models
-from django.http import HttpResponse
-from django.urls import path
-
-settings.configure(
-    ALLOWED_HOSTS=["*"], MIDDLEWARE=["django.middleware.common.CommonMiddleware"], ROOT_URLCONF=__name__,
-    SECRET_KEY="x", DEFAULT_AUTO_FIELD="django.db.models.AutoField",
-    DATABASES={"default": {"ENGINE": "django.db.backends.postgresql", "HOST": "127.0.0.1", "USER": "postgres",
-                           "NAME": "postgres", "PORT": os.environ["DATABASE_PORT"]}},
-)
-django.setup()
-
-class Item(models.Model):
-    number = models.IntegerField()
-    class Meta:
-        app_label = "application"
-
-both = threading.Barrier(10)
-
-def create(request):
-    with connection.schema_editor() as editor:
-        editor.create_model(Item)
-    return HttpResponse("created")
-
-def add(request, number):
-    both.wait(60)       # 10 requests are in here at the same time, each with its own connection
-    with connection.cursor() as cursor:
-        cursor.execute("SELECT pg_backend_pid() FROM pg_sleep(0.1)")
-        backend = cursor.fetchone()[0]
-    Item.objects.create(number=number)
-    both.wait(60)
-    return HttpResponse(str(backend))
-
-def total(request):
-    return HttpResponse(str(Item.objects.aggregate(models.Sum("number"))["number__sum"]))
-
-urlpatterns = [path("create", create), path("add/<int:number>", add), path("total", total)]
-
-from django.core.wsgi import get_wsgi_application
-app = get_wsgi_application()
-"""
 
 APPLICATION = """
 import os, threading, time
@@ -270,7 +225,7 @@ def app(environ, start_response):
     if path == "/together":
         both.wait(60)       # 20 requests must be in here at the same time
     elif path == "/slow":
-        open(os.environ["BEGUN"], "w").close()
+        open(os.path.join(os.environ["FOLDER"], "begun"), "w").close()
         time.sleep(0.5)
     elif path == "/upload":
         body = environ["wsgi.input"].read()
@@ -287,48 +242,10 @@ def app(environ, start_response):
 """
 
 
-class Gunicorn:
-    def __init__(self, folder, *options, application=APPLICATION, **environment):
-        (folder / "application.py").write_text(application)
-        self.begun = folder / "begun"
-        self.log = folder / "log"
-        with open(self.log, "w") as log:
-            self.process = subprocess.Popen(
-                [sys.executable, "-m", "gunicorn", "-k", "fiberrt.gunicorn.Worker", "-b", "127.0.0.1:0",
-                 "--graceful-timeout", "60", *options, "application:app"],
-                cwd=folder, stdout=log, stderr=log, env={**os.environ, "BEGUN": str(self.begun), **environment},
-            )  # fmt: skip
-        self.address = self.await_line(r"Listening at: http://([\d.]+):(\d+)")
-        self.address = (self.address[1], int(self.address[2]))
-
-    def await_line(self, pattern, count=1):
-        """Waits until the log has `count` lines of that pattern, and returns the last one's match."""
-        while True:
-            found = list(re.finditer(pattern, self.log.read_text()))
-            if len(found) >= count:
-                return found[count - 1]
-            assert self.process.poll() is None, self.log.read_text()
-            fiberrt.sleep(0.01)
-
-    def get(self, path, body=b""):
-        head = b"%s %s HTTP/1.1\r\nHost: x\r\nConnection: close\r\nContent-Length: %d\r\n\r\n"
-        answer = ask(self.address, head % (b"POST" if body else b"GET", path.encode(), len(body)) + body)
-        head, _, body = answer.partition(b"\r\n\r\n")
-        return int(head.split()[1]), body
-
-    def __enter__(self):
-        return self
-
-    def __exit__(self, *error):
-        if self.process.poll() is None:
-            self.process.terminate()
-        self.process.wait()
-
-
 @pytest.fixture
 def gunicorn(tmp_path):
     servers.needs("the test of gunicorn", "gunicorn")
-    return lambda *options, **more: Gunicorn(tmp_path, *options, **more)
+    return lambda *options: web.Gunicorn(tmp_path, APPLICATION, *options)
 
 
 def test_requests_of_a_gunicorn_worker_are_fibers(gunicorn):
@@ -337,8 +254,7 @@ def test_requests_of_a_gunicorn_worker_are_fibers(gunicorn):
         assert [status for status, _ in answers] == [200] * 20 and len({pid for _, pid in answers}) == 1
         body = os.urandom(1_000_000)
         assert server.get("/upload", body) == (200, body)
-        status, chunks = server.get("/stream")
-        assert status == 200 and all(b"%d\n" % i in chunks for i in range(10))
+        assert server.get("/stream") == (200, b"".join(b"%d\n" % i for i in range(10)))
         assert server.get("/fail")[0] == 500
         status, worker = server.get("/")
         assert status == 200
@@ -352,49 +268,79 @@ def test_requests_of_a_gunicorn_worker_are_fibers(gunicorn):
         assert server.process.wait() == 0
 
 
-def test_gunicorn_ends_gracefully(gunicorn):
+def test_gunicorn_ends_gracefully(gunicorn, tmp_path):
     with gunicorn() as server:
         slow = fiberrt.spawn(server.get, "/slow")
-        while not server.begun.exists():
+        while not (tmp_path / "begun").exists():
             fiberrt.sleep(0.01)
         server.process.terminate()
         assert slow.result()[0] == 200
         assert server.process.wait() == 0
 
 
-def test_a_reload_of_gunicorn_loses_no_request(gunicorn):
-    with gunicorn("--workers", "2") as server:
-        over = []
+def test_the_head_of_a_response_waits_for_the_body():
+    servers.needs("the test of gunicorn's responses", "gunicorn")
+    from gunicorn.config import Config
 
-        def load():
-            statuses = []
-            while not over:
-                statuses.append(server.get("/")[0])
-            return statuses
+    from fiberrt.gunicorn import _Response
 
-        server.await_line("Booting worker", 2)
-        clients = [fiberrt.spawn(load) for _ in range(5)]
-        server.process.send_signal(signal.SIGHUP)
-        server.await_line("Booting worker", 4)
-        server.await_line(r"Worker exiting", 2)
-        over.append(True)
-        statuses = [status for client in clients for status in client.result()]
-        assert statuses and set(statuses) == {200}
+    def respond(status, *headers):
+        request = SimpleNamespace(version=(1, 1), method="GET", headers=[], should_close=lambda: False)
+        response = _Response(request, connection, Config())
+        response.start_response(status, list(headers))
+        return response
+
+    def unsent():
+        siocoutqnsd = 0x894B
+        return int.from_bytes(fcntl.ioctl(connection, siocoutqnsd, bytes(4)), sys.byteorder)
+
+    with socket.create_server(("127.0.0.1", 0)) as listener, socket.create_connection(listener.getsockname()) as client:
+        connection = listener.accept()[0]
+        with connection:
+            response = respond("200 OK", ("Content-Length", "4"))
+            response.send_headers()
+            assert unsent() > 0
+            response.write(b"body")
+            response.close()
+            assert unsent() == 0 and client.recv(4096).endswith(b"\r\n\r\nbody")
+            respond("204 No Content").close()
+            assert unsent() == 0 and client.recv(4096).startswith(b"HTTP/1.1 204 No Content\r\n")
 
 
-def test_a_killed_worker_of_gunicorn_is_replaced(gunicorn):
-    with gunicorn() as server:
-        first = server.get("/")[1]
-        os.kill(int(first), signal.SIGKILL)
-        server.await_line("Booting worker", 2)
-        status, second = server.get("/")
-        assert status == 200 and second != first
+def test_gunicorn_with_tls(gunicorn, certificate):
+    certificate, key = certificate
+    trusting = fiberrt.ssl.create_default_context(cafile=str(certificate))
+    with gunicorn("--certfile", certificate, "--keyfile", key) as server:
+        with socket.create_connection(server.address) as plain:
+            with trusting.wrap_socket(plain, server_hostname="localhost") as client:
+                client.sendall(b"GET /stream HTTP/1.0\r\n\r\n")
+                answer = b"".join(iter(lambda: client.recv(4096), b""))
+                assert answer.endswith(b"\r\n\r\n" + b"".join(b"%d\n" % i for i in range(10)))
 
 
-def test_django_with_postgresql(gunicorn):
-    servers.needs("the test of Django", "django", "psycopg")
-    with servers.postgres(20) as port, gunicorn(application=DJANGO, DATABASE_PORT=str(port)) as server:
-        assert server.get("/create") == (200, b"created")
-        answers = list(fiberrt.map(server.get, [f"/add/{number}" for number in range(10)]))
-        assert [status for status, _ in answers] == [200] * 10 and len({backend for _, backend in answers}) == 10
-        assert server.get("/total") == (200, b"45")
+def test_gunicorn_on_a_unix_socket(gunicorn, tmp_path):
+    with gunicorn("-b", f"unix:{tmp_path / 'socket'}") as server:
+        assert server.get("/")[0] == 200
+        with socket.socket(socket.AF_UNIX) as client:
+            client.connect(str(tmp_path / "socket"))
+            client.sendall(b"HEAD / HTTP/1.0\r\n\r\n")
+            assert b"".join(iter(lambda: client.recv(4096), b"")).startswith(b"HTTP/1.0 200 OK\r\n")
+
+
+def test_a_worker_of_gunicorn_that_is_told_to_end_while_it_starts(gunicorn, tmp_path):
+    (tmp_path / "settings.py").write_text("""
+import os, signal
+import fiberrt.monkey
+def post_fork(server, worker):
+    def end_and_patch(patch=fiberrt.monkey.patch):
+        os.kill(os.getpid(), signal.SIGTERM)
+        patch()
+    fiberrt.monkey.patch = end_and_patch
+""")
+    with gunicorn("-c", "settings.py") as server, socket.create_connection(server.address) as client:
+        client.sendall(b"GET / HTTP/1.0\r\n\r\n")
+        client.settimeout(0)
+        while "Worker exiting" not in server.log.read_text():
+            with pytest.raises(BlockingIOError):  # no worker answers: all of them end
+                client.recv(1)
+            fiberrt.sleep(0.01)

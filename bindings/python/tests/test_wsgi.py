@@ -10,6 +10,7 @@ from wsgiref.validate import validator
 
 import pytest
 import servers
+import web
 
 import fiberrt
 from fiberrt import socket
@@ -304,46 +305,63 @@ def test_misuse():
         WSGIServer(("127.0.0.1", 0), None)
 
 
-def test_the_command_serves_flask(tmp_path):
-    servers.needs("the test of the WSGI server with flask", "flask")
-    (tmp_path / "pages.py").write_text("""
-import threading, time
-import flask
+SLOW = """
+import os, threading, time
 
-app = flask.Flask("pages")
 both = threading.Barrier(20)
 
-@app.route("/together")
-def together():
-    both.wait(60)
-    return "all of them"
+def app(environ, start_response):
+    answer = environ["PATH_INFO"].encode()
+    if answer == b"/together":
+        both.wait(60)
+    elif answer == b"/slow":
+        open("begun", "w").close()
+        time.sleep(0.3)
+    elif answer == b"/process":
+        answer = b"%d" % os.getpid()
+    start_response("200 OK", [])
+    return [answer]
+"""
 
-@app.route("/slow")
-def slow():
-    open("begun", "w").close()
-    time.sleep(0.3)
-    return "slow"
-""")
-    process = subprocess.Popen(
-        [sys.executable, "-m", "fiberrt.wsgi", "pages:app", "--bind", "127.0.0.1:0", "--access-log"],
-        cwd=tmp_path, stderr=subprocess.PIPE, text=True,
-    )  # fmt: skip
-    try:
-        line = process.stderr.readline()
-        address = ("127.0.0.1", int(line.rpartition(", ")[2].strip(")\n")))
 
-        def get(path):
-            with Client(address) as client:
-                return client.get(path)[2]
-
-        assert set(fiberrt.map(get, ["/together"] * 20)) == {b"all of them"}
-        slow = fiberrt.spawn(get, "/slow")
+def test_the_command(tmp_path):
+    with web.OurServer(tmp_path, SLOW, "--access-log") as server:
+        assert list(fiberrt.map(server.get, ["/together"] * 20)) == [(200, b"/together")] * 20
+        slow = fiberrt.spawn(server.get, "/slow")
         while not (tmp_path / "begun").exists():
             fiberrt.sleep(0.01)
-        process.send_signal(signal.SIGTERM)
-        assert slow.result() == b"slow"
-        _, log = process.communicate()
-        assert process.returncode == 0 and '"GET /slow HTTP/1.1" 200' in log
-    finally:
-        process.kill()
-        process.wait()
+        server.process.send_signal(signal.SIGTERM)
+        assert slow.result() == (200, b"/slow")
+        assert server.process.wait() == 0 and '"GET /slow HTTP/1.1" 200' in server.log.read_text()
+
+
+def test_a_reload_that_fails_leaves_the_old_application(tmp_path):
+    with web.OurServer(tmp_path, SLOW) as server:
+        first = server.get("/process")
+        (tmp_path / "application.py").write_text("raise LookupError('on purpose')\n")
+        server.process.send_signal(signal.SIGHUP)
+        server.await_line(f"has not started: exit status 1; {first[1].decode()} goes on")
+        assert "LookupError: on purpose" in server.log.read_text() and server.get("/process") == first
+        (tmp_path / "application.py").write_text(SLOW.replace("%d", "new %d"))
+        server.process.send_signal(signal.SIGHUP)
+        while server.get("/process") == first:
+            pass
+        assert server.get("/process")[1].startswith(b"new ")
+
+
+def test_processes_of_the_command_end_together(tmp_path):
+    path = tmp_path / "socket"
+    (tmp_path / "application.py").write_text(SLOW)
+    command = [sys.executable, "-m", "fiberrt.wsgi", "--bind", path]
+    with subprocess.Popen([*command, "application:nothing"], cwd=tmp_path, stderr=subprocess.PIPE, text=True) as process:
+        assert "AttributeError" in process.stderr.read()  # which ends when the last process does
+    assert process.returncode == 1 and not path.exists()
+    with subprocess.Popen([*command, "application:app"], cwd=tmp_path, stderr=subprocess.PIPE, text=True) as process:
+        assert "serving application:app at " in process.stderr.readline() and path.exists()
+        process.send_signal(signal.SIGINT)
+        process.stderr.read()
+    assert process.returncode == 0 and not path.exists()
+    with subprocess.Popen([*command, "application:app"], cwd=tmp_path, stderr=subprocess.PIPE, text=True) as process:
+        process.stderr.readline()
+        process.kill()  # the server ends without its supervisor
+        process.stderr.read()

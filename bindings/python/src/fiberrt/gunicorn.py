@@ -11,18 +11,24 @@ closes its listeners, and requests have graceful_timeout seconds to end.
 from __future__ import annotations
 
 import os
+import signal
 from functools import partial
+from time import time
 from typing import Any
 
 import gunicorn
+from gunicorn import util
+from gunicorn.http import wsgi
 from gunicorn.sock import ssl_context
 from gunicorn.workers.base_async import AsyncWorker
 
 from . import _fiberrt, monkey, socket
 from ._scopes import move_on_after
-from .server import StreamServer
+from .server import StreamServer, linger
 
 __all__ = ["Worker"]
+
+_MOST_UNREAD = 1 << 20  # bytes that are read, in vain, before a connection is closed
 
 
 class Worker(AsyncWorker):  # type: ignore[misc]
@@ -30,8 +36,12 @@ class Worker(AsyncWorker):  # type: ignore[misc]
 
     def init_process(self) -> None:
         """Patch the standard library in the worker's process, and run the worker."""
-        monkey.patch()
         self._ending = _fiberrt.Event()
+        signal.signal(signal.SIGTERM, self.handle_exit)  # until now, the master's handler has it, which loses it
+        monkey.patch()
+        # This process has no other worker.
+        wsgi.Response = _Response
+        util.http_date = _http_date
         self.sockets = [
             socket.socket(each.FAMILY, socket.SOCK_STREAM, fileno=each.sock.detach()) for each in self.sockets
         ]
@@ -67,6 +77,20 @@ class Worker(AsyncWorker):  # type: ignore[misc]
         """The time that an idle connection may wait for its next request."""
         return move_on_after(self.cfg.keepalive)
 
+    def handle_request(self, listener_name: Any, req: Any, sock: Any, addr: Any) -> Any:
+        """Call the application, and send its response. StopIteration: the connection ends."""
+        try:
+            return super().handle_request(listener_name, req, sock, addr)
+        except StopIteration:
+            if "CONTENT-LENGTH" in (names := dict(req.headers)) or "TRANSFER-ENCODING" in names:
+                linger(sock, _MOST_UNREAD)  # the application may have left some of the body
+            raise
+
+    def handle_error(self, req: Any, client: Any, addr: Any, exc: BaseException) -> None:
+        """Log an error, and tell the client."""
+        super().handle_error(req, client, addr, exc)
+        linger(client, _MOST_UNREAD)
+
     def handle_exit(self, sig: int, frame: Any) -> None:
         """SIGTERM: end gracefully."""
         super().handle_exit(sig, frame)
@@ -89,3 +113,39 @@ class _Named:
 
     def getsockname(self) -> Any:
         return self._name
+
+
+_make_date = util.http_date
+_second, _date = -1, ""
+
+
+def _http_date(timestamp: float | None = None) -> str:
+    """gunicorn.util.http_date(), which makes the text of the present time once a second, not for each response."""
+    global _second, _date
+    if timestamp is not None:
+        return _make_date(timestamp)  # type: ignore[no-any-return]
+    now = int(time())
+    if now != _second:
+        _second, _date = now, _make_date(now)
+    return _date
+
+
+class _Response(wsgi.Response):  # type: ignore[misc]
+    """gunicorn's response, but on TCP the head leaves together with the first part of the body, in one packet."""
+
+    def send_headers(self) -> None:
+        """Give the head to the kernel, which keeps it until there is more to send."""
+        if self.headers_sent:
+            return
+        lines = self.default_headers()
+        lines.extend([f"{name}: {value}\r\n" for name, value in self.headers])
+        lines.append("\r\n")
+        flags = () if self.cfg.is_ssl else (socket.MSG_MORE,)
+        self.sock.sendall("".join(lines).encode("latin-1"), *flags)
+        self.headers_sent = True
+
+    def close(self) -> None:
+        """End the response. If no body followed the head, the kernel sends the head now."""
+        super().close()
+        if not self.sent and self.sock.family != socket.AF_UNIX:
+            self.sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)

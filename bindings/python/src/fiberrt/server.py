@@ -32,6 +32,16 @@ __all__ = ["StreamServer"]
 _LISTENER_GONE = (errno.EBADF, errno.EINVAL, errno.ENOTSOCK)
 _PAUSE_S = 0.1
 HANDSHAKE_S = 60.0
+_LINGER_S = 1.0
+
+
+def linger(connection: Any, most: int) -> None:
+    """Read what the client still sends, for a second and up to so many bytes. The kernel would reset a connection that is
+    closed with unread data, and the client might not get the answer."""
+    with move_on_after(_LINGER_S), suppress(OSError):
+        connection.shutdown(socket.SHUT_WR)
+        while most > 0 and (data := connection.recv(64 * 1024)):
+            most -= len(data)
 
 
 class StreamServer:

@@ -3,7 +3,8 @@
 
     python -m fiberrt.wsgi module:app --bind 127.0.0.1:8000
 
-This calls fiberrt.monkey.patch() before it imports the module. In a program:
+This calls fiberrt.monkey.patch() before it imports the module. SIGHUP reloads the application, SIGTERM ends the server;
+requests that have begun end. In a program:
 
     WSGIServer(("127.0.0.1", 8000), app).serve_forever()
 """
@@ -17,8 +18,9 @@ import re
 import sys
 from collections.abc import Callable, Iterable
 from contextlib import suppress
+from functools import partial
 from importlib import import_module
-from socket import AF_INET, AF_INET6, IPPROTO_TCP, SHUT_WR, TCP_NODELAY
+from socket import AF_INET, AF_INET6, AF_UNIX, IPPROTO_TCP, TCP_NODELAY, create_server, socket
 from time import monotonic
 from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote_to_bytes
@@ -27,7 +29,8 @@ import h11
 
 from . import _fiberrt, monkey, signal
 from ._scopes import CancelScope, move_on_after
-from .server import StreamServer
+from ._supervisor import supervise
+from .server import StreamServer, linger
 
 if TYPE_CHECKING:
     from ssl import SSLContext
@@ -36,8 +39,6 @@ __all__ = ["WSGIServer", "main"]
 
 _ROOM = 64 * 1024  # for a receive, in bytes
 _MOST_UNREAD = 1 << 20  # bytes of a request's body that the server reads for an application that has not, to keep the connection
-
-_LINGER_S = 1.0
 _PIECE = 256 * 1024  # of a send, in bytes
 _STATUS = re.compile(r"[2-9][0-9][0-9]( [\t\x20-\x7e\x80-\xff]*)?")
 
@@ -140,7 +141,7 @@ class _Connection:
             if not self._refuse(error):
                 return
         if self._http.their_state not in (h11.IDLE, h11.DONE, h11.MUST_CLOSE, h11.CLOSED):
-            self._linger()
+            linger(self._sock, _MOST_UNREAD)
 
     def _receive(self) -> None:
         try:
@@ -234,16 +235,20 @@ class _Connection:
             size += len(self.more_of_body() or b"")
         return True
 
-    def _send(self, event: Any) -> None:
-        left = memoryview(self._http.send(event) or b"")
-        while left:
-            with move_on_after(self._server.timeout) as limit:
-                try:
-                    left = left[self._sock.send(left[:_PIECE]) :]
-                except OSError:
-                    raise _ClientLeft from None
-            if limit.expired:
-                raise _ClientLeft
+    def _send(self, *events: Any) -> None:
+        parts = [self._http.send(event) or b"" for event in events]
+        if sum(map(len, parts)) <= _PIECE:
+            parts = [b"".join(parts)]  # one call of the kernel
+        for part in parts:
+            left = memoryview(part)
+            while left:
+                with move_on_after(self._server.timeout) as limit:
+                    try:
+                        left = left[self._sock.send(left[:_PIECE]) :]
+                    except OSError:
+                        raise _ClientLeft from None
+                if limit.expired:
+                    raise _ClientLeft
 
     def _refuse(self, error: _BadRequest) -> bool:
         """Answer a bad request, if its response has not begun. Return whether there is an answer."""
@@ -258,15 +263,6 @@ class _Connection:
         except (_ClientLeft, h11.LocalProtocolError):
             return False
         return True
-
-    def _linger(self) -> None:
-        """Read what the client still sends, for a while: the kernel would reset a connection that is closed with unread
-        data, and the client might not get the answer."""
-        left = _MOST_UNREAD
-        with move_on_after(_LINGER_S), suppress(OSError):
-            self._sock.shutdown(SHUT_WR)
-            while left > 0 and (data := self._sock.recv(_ROOM)):
-                left -= len(data)
 
     # --- The application's side
 
@@ -284,7 +280,7 @@ class _Connection:
             if self._response is None:
                 raise RuntimeError("the application has not called start_response()")
             if self._http.our_state is h11.SEND_RESPONSE:
-                self._begin(0)
+                self._send(self._first(0))
             self._end()
         except (_ClientLeft, _BadRequest):
             raise
@@ -356,8 +352,8 @@ class _Connection:
         self._response = h11.Response(status_code=int(code), headers=out, reason=reason.encode("latin-1"))
         return self._write
 
-    def _begin(self, size: int | None) -> None:
-        """Send the head of the response. size: of the whole body, if it is known."""
+    def _first(self, size: int | None) -> h11.Response:
+        """Return the head of the response. size: of the whole body, if it is known."""
         response = self._response
         assert response is not None
         bare = response.status_code in (204, 304) or self._head
@@ -369,18 +365,19 @@ class _Connection:
         if more:
             headers = [*response.headers.raw_items(), *more]
             response = h11.Response(status_code=response.status_code, headers=headers, reason=response.reason)
-        self._send(response)
+        return response
 
     def _write(self, data: bytes, whole: bool = False) -> None:
         if self._response is None:
             raise RuntimeError("the application has not called start_response()")
         if not data:
             return
-        if self._http.our_state is h11.SEND_RESPONSE:
-            self._begin(len(data) if whole else None)
+        begins = self._http.our_state is h11.SEND_RESPONSE
+        events: list[Any] = [self._first(len(data) if whole else None)] if begins else []
         self._sent += len(data)
         if not self._head:
-            self._send(h11.Data(data=data))
+            events.append(h11.Data(data=data))
+        self._send(*events)
 
     def _end(self) -> None:
         self._send(h11.EndOfMessage())
@@ -444,35 +441,75 @@ def _load(name: str) -> Any:
     return found
 
 
+def _listen(place: str) -> socket:
+    host, colon, port = place.rpartition(":")
+    if not colon or "/" in place:
+        listener = socket(AF_UNIX)
+        try:
+            listener.bind(place)
+            listener.listen(1024)
+        except BaseException:
+            listener.close()
+            raise
+        return listener
+    host = host.strip("[]")
+    return create_server((host, int(port)), family=AF_INET6 if ":" in host else AF_INET, backlog=1024)
+
+
+def _serve(listener: socket, options: argparse.Namespace, ready: Callable[[], None], alive: int) -> None:
+    """Serve in a process that has a supervisor."""
+    monkey.patch()
+    logging.basicConfig(level=logging.INFO if options.access_log else logging.WARNING, format="%(asctime)s %(message)s")
+    sys.path.insert(0, os.getcwd())
+    told = _fiberrt.Event()
+    for number in signal.SIGTERM, signal.SIGINT:
+        signal.signal(number, lambda *_: told.set())
+    application = _load(options.application)
+    server = WSGIServer(
+        listener, application, limit=options.limit, timeout=options.timeout, keep_alive=options.keep_alive
+    )
+    server.start()
+    print(f"serving {options.application} at {server.address}", file=sys.stderr, flush=True)
+    ready()
+
+    def await_end() -> None:
+        os.read(alive, 1)  # ends when the supervisor has died
+        told.set()
+
+    waiting = _fiberrt.spawn(await_end)
+    told.wait()
+    left = server.stop(options.graceful)
+    if left:
+        error_log.warning("%d requests did not end in time", left)
+    waiting.cancel()
+
+
 def main(arguments: list[str] | None = None) -> None:
     """The command line: python -m fiberrt.wsgi."""
-    parser = argparse.ArgumentParser(prog="python -m fiberrt.wsgi", description="Serve a WSGI application with fibers.")
+    parser = argparse.ArgumentParser(
+        prog="python -m fiberrt.wsgi",
+        description="Serve a WSGI application with fibers. SIGHUP reloads the application: a new process takes the place of the old "
+        "one, whose requests end. SIGTERM lets the requests end, and ends the server.",
+    )
     parser.add_argument("application", help="MODULE:NAME")
     parser.add_argument("--bind", default="127.0.0.1:8000", help="HOST:PORT, or the path of a Unix socket")
     parser.add_argument("--limit", type=int, default=1000, help="the maximal number of connections")
     parser.add_argument("--timeout", type=float, default=30.0, help="seconds for the head of a request, and for each receive or send after it")
     parser.add_argument("--keep-alive", type=float, default=5.0, help="seconds a connection may wait for a request")
-    parser.add_argument("--graceful", type=float, default=30.0, help="seconds that requests have to end at a stop")
+    parser.add_argument("--graceful", type=float, default=30.0, help="seconds that requests have to end at a stop or a reload")
     parser.add_argument("--access-log", action="store_true", help="log each request to standard error")
     options = parser.parse_args(arguments)
-    monkey.patch()
-    logging.basicConfig(level=logging.INFO if options.access_log else logging.WARNING, format="%(asctime)s %(message)s")
-    sys.path.insert(0, os.getcwd())
-    application = _load(options.application)
-    host, colon, port = options.bind.rpartition(":")
-    place: Any = (host.strip("[]"), int(port)) if colon and "/" not in options.bind else options.bind
-    server = WSGIServer(
-        place, application, limit=options.limit, timeout=options.timeout, keep_alive=options.keep_alive
-    )
-    told = _fiberrt.Event()
-    for number in signal.SIGTERM, signal.SIGINT:
-        signal.signal(number, lambda *_: told.set())
-    print(f"serving {options.application} at {server.address}", file=sys.stderr, flush=True)
-    server.start()
-    told.wait()
-    left = server.stop(options.graceful)
-    if left:
-        error_log.warning("%d requests did not end in time", left)
+    listener = _listen(options.bind)
+    process = os.getpid()
+    try:
+        status = supervise(partial(_serve, listener, options))
+    finally:
+        if os.getpid() == process:  # not in a child
+            if listener.family == AF_UNIX:
+                with suppress(OSError):
+                    os.unlink(options.bind)
+            listener.close()
+    sys.exit(status)
 
 
 if __name__ == "__main__":
