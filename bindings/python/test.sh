@@ -57,8 +57,8 @@ export PIP_DISABLE_PIP_VERSION_CHECK=1
         >"$folder/pip.log" 2>&1 ||
     tail -n 5 "$folder/pip.log"
 # For asyncio.
-"$venv/bin/python" -c 'import aiohttp, httpx, websockets, uvicorn, asyncpg' 2>/dev/null ||
-    "$venv/bin/pip" install --only-binary :all: aiohttp httpx 'websockets >= 13' 'uvicorn >= 0.36' asyncpg \
+"$venv/bin/python" -c 'import aiohttp, httpx, websockets, uvicorn, asyncpg, hypercorn' 2>/dev/null ||
+    "$venv/bin/pip" install --only-binary :all: aiohttp httpx 'websockets >= 13' 'uvicorn >= 0.36' asyncpg hypercorn \
         >"$folder/pip.log" 2>&1 || tail -n 5 "$folder/pip.log"
 "$venv/bin/python" -c 'import gunicorn, h11, django, fastapi, multipart, trio, anyio, opentelemetry.sdk' 2>/dev/null ||
     "$venv/bin/pip" install --only-binary :all: 'gunicorn >= 22' 'h11 >= 0.14' 'django >= 4.2' fastapi python-multipart \

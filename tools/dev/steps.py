@@ -193,6 +193,15 @@ class Steps:
         status = run(["bindings/python/test.sh", BUILD / "python", "--install"])
         return status in (0, DID_NOT_RUN) and self.python_suites() and self.python_suites("--loop", "--jobs", "2")
 
+    def soak_python_load(self) -> bool:
+        """Puts load on Django for an hour, with the package that soak_python_suites() has installed."""
+        log = SCRATCH / "load"
+        log.write_text("")
+        status = run([BUILD / "python/venv/bin/python", "bindings/python/soak.py"], log=log)
+        text = log.read_text(errors="replace")
+        show(text)
+        return self.ran(status, "AN HOUR OF LOAD ON DJANGO", "".join(re.findall(r"DID NOT RUN: (.*)", text)))
+
     def python_package(self, *arguments: str) -> bool:
         # The soak builds the wheel in the form in which it is published.
         env = {"FIBERRT_BUILD": RELEASE, "FIBERRT_UNITY": "ON"} if arguments else None

@@ -82,7 +82,7 @@ class Worker(AsyncWorker):  # type: ignore[misc]
         try:
             return super().handle_request(listener_name, req, sock, addr)
         except StopIteration:
-            if "CONTENT-LENGTH" in (names := dict(req.headers)) or "TRANSFER-ENCODING" in names:
+            if not {"CONTENT-LENGTH", "TRANSFER-ENCODING"}.isdisjoint(name for name, _ in req.headers):
                 linger(sock, _MOST_UNREAD)  # the application may have left some of the body
             raise
 
