@@ -1,4 +1,3 @@
-#!/usr/bin/env python3
 # SPDX-License-Identifier: MIT OR Apache-2.0
 """Puts load on Django with PostgreSQL, served by gunicorn with our worker, for an hour. There must be no error, and the
 memory, descriptors and threads of the worker must not grow.

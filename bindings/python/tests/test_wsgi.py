@@ -317,6 +317,9 @@ def app(environ, start_response):
     elif answer == b"/slow":
         open("begun", "w").close()
         time.sleep(0.3)
+    elif answer == b"/forever":
+        open("begun", "w").close()
+        threading.Event().wait()
     elif answer == b"/process":
         answer = b"%d" % os.getpid()
     start_response("200 OK", [])
@@ -347,6 +350,20 @@ def test_a_reload_that_fails_leaves_the_old_application(tmp_path):
         while server.get("/process") == first:
             pass
         assert server.get("/process")[1].startswith(b"new ")
+
+
+def test_a_second_signal_ends_the_command_at_once(tmp_path):
+    with web.OurServer(tmp_path, SLOW, "--graceful", "600") as server:
+        with socket.create_connection(server.address) as client:
+            client.sendall(b"GET /forever HTTP/1.1\r\nHost: x\r\n\r\n")
+            while not (tmp_path / "begun").exists():
+                fiberrt.sleep(0.01)
+            server.process.terminate()
+            with pytest.raises(ConnectionRefusedError):
+                while True:
+                    socket.create_connection(server.address).close()
+            server.process.send_signal(signal.SIGINT)
+            assert server.process.wait() == 0
 
 
 def test_processes_of_the_command_end_together(tmp_path):

@@ -2,7 +2,8 @@
 """Runs a server in a child process, and replaces the child: for python -m fiberrt.wsgi.
 
 SIGHUP starts a new child. When the new one serves, the old one gets SIGTERM, and lets its requests end. If the new one
-ends before it serves, the old one goes on. A child that dies is replaced. SIGTERM and SIGINT end all children.
+ends before it serves, the old one goes on. A child that dies is replaced. SIGTERM and SIGINT end all children; if one of
+these signals comes again, the children are killed.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ import os
 import signal
 import sys
 from collections.abc import Callable
+from socket import socket
 
 __all__ = ["supervise"]
 
@@ -19,19 +21,21 @@ _SIGNALS = {signal.SIGHUP, signal.SIGTERM, signal.SIGINT, signal.SIGCHLD, _READY
 _PAUSE_S = 1.0  # after a child that has ended before it served, if there is no other
 
 
-def supervise(serve: Callable[[Callable[[], None], int], None]) -> int:
-    """Call serve(ready, alive) in child processes. Return the exit status in the calling process, which has one thread,
-    once it has been told to end. In a child, SystemExit is raised when serve() has returned.
+def supervise(serve: Callable[[Callable[[], None], int], None], listener: socket) -> int:
+    """Call serve(ready, alive) in child processes, which have the listener. Return the exit status in the calling process,
+    which has one thread, once it has been told to end and has closed the listener. In a child, SystemExit is raised when
+    serve() has returned.
 
     serve() calls ready() when it serves. It ends on SIGTERM, and when the pipe `alive` is at its end: then the calling
     process has died.
     """
-    return _Supervisor(serve).run()
+    return _Supervisor(serve, listener).run()
 
 
 class _Supervisor:
-    def __init__(self, serve: Callable[[Callable[[], None], int], None]) -> None:
+    def __init__(self, serve: Callable[[Callable[[], None], int], None], listener: socket) -> None:
         self._serve = serve
+        self._listener = listener
         self._starting = 0  # the pid of a child that does not serve yet
         self._serving = 0
         self._ending: set[int] = set()
@@ -55,9 +59,10 @@ class _Supervisor:
             elif told.si_signo == signal.SIGHUP:
                 self._wanted = True
             elif told.si_signo in (signal.SIGTERM, signal.SIGINT):
+                for pid in (self._starting, self._serving, *self._ending):
+                    self._end(pid, signal.SIGKILL if self._stopping else signal.SIGTERM)
                 self._stopping = True
-                for pid in (self._starting, self._serving):
-                    self._end(pid)
+                self._listener.close()
             self._reap()
         os.close(self._read_end)
         os.close(self._write_end)
@@ -84,9 +89,9 @@ class _Supervisor:
         self._starting, self._serving, self._has_served = 0, self._starting, True
 
     @staticmethod
-    def _end(pid: int) -> None:
+    def _end(pid: int, number: int = signal.SIGTERM) -> None:
         if pid:
-            os.kill(pid, signal.SIGTERM)  # it has not been waited for, so the pid is still its own
+            os.kill(pid, number)  # it has not been waited for, so the pid is still its own
 
     def _reap(self) -> None:
         while True:

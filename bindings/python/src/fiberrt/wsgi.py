@@ -140,15 +140,13 @@ def main(arguments: list[str] | None = None) -> None:
     parser.add_argument("--access-log", action="store_true", help="log each request to standard error")
     options = parser.parse_args(arguments)
     listener = _listen(options.bind)
-    process = os.getpid()
+    family, process = listener.family, os.getpid()
     try:
-        status = supervise(partial(_serve, listener, options))
+        status = supervise(partial(_serve, listener, options), listener)
     finally:
-        if os.getpid() == process:  # not in a child
-            if listener.family == AF_UNIX:
-                with suppress(OSError):
-                    os.unlink(options.bind)
-            listener.close()
+        if family == AF_UNIX and os.getpid() == process:  # not in a child
+            with suppress(OSError):
+                os.unlink(options.bind)
     sys.exit(status)
 
 
