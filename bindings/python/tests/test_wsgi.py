@@ -341,6 +341,7 @@ def test_the_command(tmp_path):
 def test_a_reload_that_fails_leaves_the_old_application(tmp_path):
     with web.OurServer(tmp_path, SLOW) as server:
         first = server.get("/process")
+        os.kill(int(first[1]), signal.SIGHUP)  # as a terminal that hangs up does
         (tmp_path / "application.py").write_text("raise LookupError('on purpose')\n")
         server.process.send_signal(signal.SIGHUP)
         server.await_line(f"has not started: exit status 1; {first[1].decode()} goes on")

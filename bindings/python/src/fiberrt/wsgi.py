@@ -104,6 +104,7 @@ def _serve(listener: socket, options: argparse.Namespace, ready: Callable[[], No
     told = _fiberrt.Event()
     for number in signal.SIGTERM, signal.SIGINT:
         signal.signal(number, lambda *_: told.set())
+    signal.signal(signal.SIGHUP, lambda *_: None)  # a terminal sends it to all processes; it is the supervisor's
     application = _load(options.application)
     server = WSGIServer(
         listener, application, limit=options.limit, timeout=options.timeout, keep_alive=options.keep_alive
