@@ -63,6 +63,11 @@ export PIP_DISABLE_PIP_VERSION_CHECK=1
 "$venv/bin/python" -c 'import gunicorn, h11, django, fastapi, multipart, trio, anyio, opentelemetry.sdk' 2>/dev/null ||
     "$venv/bin/pip" install --only-binary :all: 'gunicorn >= 22' 'h11 >= 0.14' 'django >= 4.2' fastapi python-multipart \
         trio anyio opentelemetry-sdk >"$folder/pip.log" 2>&1 || tail -n 5 "$folder/pip.log"
+# gevent, and packages that import it: fiberrt.compat.gevent takes its place. locust brings gevent and pyzmq.
+"$venv/bin/python" -c 'import gevent, geventhttpclient, zmq, flask_socketio, simple_websocket, websocket, geventwebsocket' \
+    2>/dev/null ||
+    "$venv/bin/pip" install --only-binary :all: locust flask-socketio 'python-socketio[client]' simple-websocket \
+        gevent-websocket >"$folder/pip.log" 2>&1 || tail -n 5 "$folder/pip.log"
 "$venv/bin/pip" install --no-build-isolation --no-deps --force-reinstall -C build-dir="$folder/build" \
     -C cmake.define.FIBERRT_UNITY="${FIBERRT_UNITY:-OFF}" "$here" >"$folder/pip.log" 2>&1 || fail 'the package could not be built'
 [ "${1-}" != --install ] || exit 0

@@ -461,6 +461,12 @@ PyObject* withdraw(PyObject*, PyObject* const* args, Py_ssize_t count) {
     Py_RETURN_FALSE;
 }
 
+PyObject* abandon(PyObject*, PyObject* fiber) {
+    if (!Py_IS_TYPE(fiber, &FiberType)) return PyErr_Format(PyExc_TypeError, "abandon() takes a Fiber");
+    reinterpret_cast<FiberObject*>(fiber)->abandoned = true;
+    Py_RETURN_NONE;
+}
+
 PyObject* wakeup(PyObject* self, PyObject*) {
     auto* fiber = reinterpret_cast<FiberObject*>(self);
     if (!fiber->done) fiber_wakeup(fiber->handle);
@@ -859,6 +865,8 @@ PyMethodDef fiber_functions[] = {
      "watch(fiber, queue, /)\n--\n\nPut the fiber into a Queue without a maxsize when it ends, or at once if it has "
      "ended."},
     {"unwatch", as_method(unwatch), METH_FASTCALL, "unwatch(fiber, queue, /)\n--\n\nUndo one watch()."},
+    {"abandon", abandon, METH_O,
+     "abandon(fiber, /)\n--\n\nAt the end of the program, do not cancel this fiber, and do not wait for its end."},
     {"withdraw", as_method(withdraw), METH_FASTCALL,
      "withdraw(fiber, exception, /)\n--\n\nUndo a Fiber.throw() whose exception has not been raised. Return whether there "
      "was one."},

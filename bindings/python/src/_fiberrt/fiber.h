@@ -36,6 +36,7 @@ struct FiberObject {
     bool main_flow;
     bool survivor; // it called fork(), and the child has no main flow: the process ends with this fiber
     bool early;    // it was started to get its stack, before its turn
+    bool abandoned;     // the end of the program neither cancels it nor waits for it
     bool started;
     bool done;
     bool cancelled;  // cancelled before it began

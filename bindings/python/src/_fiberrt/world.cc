@@ -305,6 +305,8 @@ void raise_in_main(World* world, PyObject* exception) {
 
 size_t world_drain(World* world, int64_t at_most_ns) {
     size_t own = world->current->main_flow && !world->current->survivor ? 0 : 1;
+    for (FiberObject* fiber = world->live.first; fiber; fiber = fiber->next)
+        if (fiber->abandoned && fiber != world->current) own++;
     if (world->live_count <= own) return 0;
     fiber_scope_t shield;
     if (fiber_scope_open(&shield, FIBER_FOREVER, FIBER_SCOPE_SHIELD) < 0) return world->live_count - own;
@@ -312,7 +314,7 @@ size_t world_drain(World* world, int64_t at_most_ns) {
     world->quiet_count = own;
     while (world->live_count > own) {
         for (FiberObject* fiber = world->live.first; fiber; fiber = fiber->next) {
-            if (fiber == world->current) continue;
+            if (fiber == world->current || fiber->abandoned) continue;
             if (!fiber->started)
                 fiber->cancelled = true;
             else

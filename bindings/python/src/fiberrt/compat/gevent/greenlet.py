@@ -374,11 +374,9 @@ class Greenlet(RawGreenlet):
 
 
 def _at_exit() -> None:
-    """The end of the program kills the Greenlets of its thread. Then fiberrt cancels all fibers."""
-    for greenlet in list(_running.values()):
-        if isinstance(greenlet, Greenlet) and greenlet._begun:
-            greenlet._throw(GreenletExit())
-    _fiberrt.reschedule()
+    """As with gevent, the greenlets that live at the end of the program run no further."""
+    for fiber in _running:
+        _fiberrt.abandon(fiber)
 
 
 atexit.register(_at_exit)
