@@ -34,15 +34,14 @@ def needs(what, *modules):
 
 def test_the_same_output_as_gevent():
     needs("the comparison with gevent", "gevent")
-    outputs = []
-    for which in "gevent", "own":
-        done = subprocess.run(
-            [sys.executable, HERE / "gevent_snippets.py", which], capture_output=True, text=True, timeout=PATIENCE_S
-        )
-        assert done.returncode == 0, done.stderr
-        outputs.append(done.stdout.splitlines())
+    started = [
+        subprocess.Popen([sys.executable, HERE / "gevent_snippets.py", which], stdout=subprocess.PIPE, text=True)
+        for which in ("gevent", "own")
+    ]
+    outputs = [process.communicate(timeout=PATIENCE_S)[0].splitlines() for process in started]
     assert outputs[1] == outputs[0]
     assert len(outputs[0]) > 100
+    assert [process.returncode for process in started] == [0, 0]
 
 
 # --- Timeout

@@ -108,7 +108,7 @@ __all__ = [
 ]
 
 # Modules that are imported at their first use, and names from such modules.
-_modules = frozenset({"aio", "console", "monkey", "native", "selectors", "server", "signal", "socket", "ssl", "subprocess"})
+_modules = frozenset({"aio", "compat", "console", "monkey", "native", "selectors", "server", "signal", "socket", "ssl", "subprocess"})
 _optional = frozenset({"wsgi"})  # these need another package, so dir() does not name them
 _names = {
     "ALL_COMPLETED": "_together",

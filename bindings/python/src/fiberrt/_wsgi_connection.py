@@ -316,7 +316,8 @@ class Connection:
                 environ["CONTENT_LENGTH"] = text
             elif b"_" not in name:  # such a name could pass for another one with hyphens
                 key = "HTTP_" + name.decode("ascii").upper().replace("-", "_")
-                environ[key] = f"{environ[key]},{text}" if key in environ else text
+                between = "; " if name == b"cookie" else ","
+                environ[key] = f"{environ[key]}{between}{text}" if key in environ else text
         return environ
 
     def _start_response(

@@ -215,7 +215,9 @@ class BaseServer:
 
     def __repr__(self) -> str:
         handle = getattr(self, "handle", None)
-        return f"<{type(self).__name__} at {id(self):#x} {self.address!r} handle={handle!r}>"
+        own = getattr(handle, "__self__", None) is self
+        text = f"<bound method {type(self).__name__}.handle>" if own else repr(handle)
+        return f"<{type(self).__name__} at {id(self):#x} {self.address!r} handle={text}>"
 
     __str__ = __repr__
 

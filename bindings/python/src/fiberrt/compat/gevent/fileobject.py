@@ -7,7 +7,7 @@ import io
 import os
 from typing import Any
 
-from ... import _fiberrt
+from .os import nb_read, nb_write
 
 __all__ = ["FileObject", "FileObjectBlock", "FileObjectPosix", "FileObjectThread"]
 
@@ -17,25 +17,21 @@ class _Raw(io.FileIO):
 
     def readinto(self, buffer: Any, /) -> int:
         view = memoryview(buffer).cast("B")
-        data = _read(self.fileno(), len(view))
+        data = nb_read(self.fileno(), len(view))
         view[: len(data)] = data
         return len(data)
 
     def readall(self) -> bytes:
         parts = []
-        while data := _read(self.fileno(), 64 * 1024):
+        while data := nb_read(self.fileno(), 64 * 1024):
             parts.append(data)
         return b"".join(parts)
 
     def read(self, size: int | None = -1, /) -> bytes:
-        return self.readall() if size is None or size < 0 else _read(self.fileno(), size)
+        return self.readall() if size is None or size < 0 else nb_read(self.fileno(), size)
 
     def write(self, data: Any, /) -> int:
-        return _fiberrt.os_write(self.fileno(), data)
-
-
-def _read(fd: int, size: int) -> bytes:
-    return _fiberrt.os_read(fd, size)
+        return nb_write(self.fileno(), data)
 
 
 def FileObjectPosix(fobj: Any, mode: str = "r", *args: Any, **kwargs: Any) -> Any:

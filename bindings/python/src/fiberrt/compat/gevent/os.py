@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import os as _stdlib
+import select as _select
 from typing import Any
 
 from ... import _fiberrt
@@ -20,24 +21,32 @@ fork = fork_gevent = _stdlib.fork
 forkpty = forkpty_gevent = _stdlib.forkpty
 
 
-def tp_read(fd: int, n: int) -> bytes:
-    """Read from a descriptor on another thread, while other fibers run."""
-    return bytes(_fiberrt.offload(_stdlib.read, fd, n))
-
-
-def tp_write(fd: int, buf: Any) -> int:
-    """Write to a descriptor on another thread, while other fibers run."""
-    return int(_fiberrt.offload(_stdlib.write, fd, buf))
-
-
 def nb_read(fd: int, n: int) -> bytes:
-    """Read from a pipe, terminal or the like, and let other fibers run while there is nothing."""
-    return _fiberrt.os_read(fd, n)
+    """Read from a descriptor. Other fibers run while there is nothing to read."""
+    while True:
+        try:
+            return _fiberrt.os_read(fd, n)
+        except BlockingIOError:  # the descriptor is nonblocking
+            _fiberrt.wait_fd(fd, _select.POLLIN)
 
 
 def nb_write(fd: int, buf: Any) -> int:
-    """Write to a pipe, terminal or the like, and let other fibers run while there is no room."""
-    return _fiberrt.os_write(fd, buf)
+    """Write to a descriptor. Other fibers run while there is no room."""
+    while True:
+        try:
+            return _fiberrt.os_write(fd, buf)
+        except BlockingIOError:
+            _fiberrt.wait_fd(fd, _select.POLLOUT)
+
+
+def tp_read(fd: int, n: int) -> bytes:
+    """Read from a descriptor, also of a regular file, on another thread. Other fibers run meanwhile."""
+    return bytes(_fiberrt.offload(nb_read, fd, n))
+
+
+def tp_write(fd: int, buf: Any) -> int:
+    """Write to a descriptor, also of a regular file, on another thread. Other fibers run meanwhile."""
+    return int(_fiberrt.offload(nb_write, fd, buf))
 
 
 def make_nonblocking(fd: int) -> bool | None:

@@ -94,7 +94,7 @@ class WSGIHandler(_Connection):
 
     def _serve_request(self, request: h11.Request) -> None:
         self._tail = b""
-        self._response, self._sent = None, 0
+        self._response, self._sent, self._switches = None, 0, False
         self._waits = self._http.they_are_waiting_for_100_continue
         self._head = request.method == b"HEAD"
         self._request = request
@@ -159,10 +159,9 @@ class WSGIHandler(_Connection):
 
     def process_result(self) -> None:
         """Send the result of the application."""
-        single = isinstance(self.result, (list, tuple)) and len(self.result) == 1
+        if isinstance(self.result, (list, tuple)) and not self.headers_sent and self._response is not None:
+            self._begin(sum(map(len, self.result)))
         for data in self.result:
-            if data and single and not self.headers_sent and self._response is not None:
-                self._begin(len(data))
             if data:
                 self.write(data)
 
@@ -171,22 +170,18 @@ class WSGIHandler(_Connection):
     def start_response(self, status: str, headers: Any, exc_info: Any = None) -> Callable[[bytes], None]:
         """WSGI's start_response(). The status 101 hands the connection over to the application."""
         self.response_headers = list(headers)
-        if str(status).startswith("101"):
-            pairs = [(name.encode("latin-1"), value.encode("latin-1")) for name, value in headers]
-            self._response = h11.InformationalResponse(  # type: ignore[assignment]
-                status_code=101, headers=pairs, reason=status.partition(" ")[2].encode("latin-1")
-            )
-        else:
-            self._start_response(status, headers, exc_info)
+        self._switches = str(status).startswith("101")
+        self._start_response("200" if self._switches else status, headers, exc_info)
         self.status, self.code = status, int(status[:3])
         return self.write
 
     def _begin(self, size: int | None) -> None:
-        if isinstance(self._response, h11.InformationalResponse):
-            self._send(self._response)
+        self.finalize_headers()
+        if self._switches:
+            lines = [f"HTTP/1.1 {self.status}", *(f"{name}: {value}" for name, value in self.response_headers), "", ""]
+            self._sendall("\r\n".join(lines).encode("latin-1"))
             self.connection_upgraded = True
         else:
-            self.finalize_headers()
             super()._begin(size)
         self.headers_sent = True
 
@@ -199,10 +194,16 @@ class WSGIHandler(_Connection):
             data = data.encode("latin-1")
         if not self.headers_sent and self._response is not None:
             self._begin(None)
-        self._write(data)
+        if self.connection_upgraded:
+            self._sendall(data)
+        else:
+            self._write(data)
 
     def _sendall(self, data: bytes) -> None:
-        self.socket.sendall(data)
+        try:
+            self.socket.sendall(data)
+        except OSError:
+            raise _ClientLeft from None
 
     def handle_error(self, t: Any, v: Any, tb: Any) -> None:
         """Called for an exception of the application."""
