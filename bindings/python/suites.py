@@ -4,13 +4,15 @@
 that of fiberrt.aio. With --gevent, runs the tests of gevent and of packages that use it, with gevent and with
 fiberrt.compat.gevent.
 
-Usage: suites.py FOLDER [--loop | --gevent] [TEST-FILE...]: FOLDER is the folder of test.sh, with its environment; without
-names, all of FILES, LOOP_FILES or suites_gevent.FILES run. uvloop's files are named uvloop.test_tcp …; its source distribution is fetched. --jobs: the number of files at a time. --list, --tests and --patience are for the script's own test: another
-suites.txt, another folder of the package test, the seconds that a test may take. A test differs if it passes with the
-plain interpreter and not under fiberrt, also when it runs again. The script ends with 1 if suites.txt (loops.txt for
---loop, gevent.txt for --gevent) does not name a test that differs, names a test that does not differ, or names more than MOST; with 77 if there
-is no copy of the tests. That is the interpreter's own, or that of Debian's package, which is unpacked below FOLDER. Tests that need the
-network or much memory are left out. Each file runs in its own process and folder; their output is in FOLDER/suites.
+Usage: suites.py FOLDER [--loop | --gevent] [TEST-FILE...]: FOLDER is the folder of test.sh, with its environment;
+without names, all of FILES, LOOP_FILES or suites_gevent.FILES run. uvloop's files are named uvloop.test_tcp …; its
+source distribution is fetched. --jobs: the number of files at a time. --list, --tests and --patience are for the
+script's own test: another suites.txt, another folder of the package test, the seconds that a test may take. A test
+differs if it passes with the plain interpreter and not under fiberrt, also when it runs again. The script ends with 1
+if suites.txt (loops.txt for --loop, gevent.txt for --gevent) does not name a test that differs, names a test that does
+not differ, or names more than MOST; with 77 if there is no copy of the tests. That is the interpreter's own, or that of
+Debian's package, which is unpacked below FOLDER. Tests that need the network or much memory are left out. Each file
+runs in its own process and folder; their output is in FOLDER/suites.
 """
 
 import argparse
@@ -44,7 +46,7 @@ LOOP_FILES = (
     )),
 )  # fmt: skip
 MOST = 30
-MOST_OF_GEVENT = 60
+MOST_OF_GEVENT = 50
 PATIENCE_S = 60
 HERE = Path(__file__).resolve().parent
 LOOP = "FIBERRT_SUITES_LOOP"  # the event loop of a process that runs a file, own or asyncio's; not set: as it is
@@ -319,7 +321,10 @@ def verdict(known: Known, files: Sequence[str], differing: dict[str, str], most:
     for name in sorted(known.reasons.keys() - differing.keys()):
         if any(name.startswith(package_of(file) + ".") for file in files):
             wrong += name not in known.varying
-            say(f"{name} does not differ here: {'it varies' if name in known.varying else 'IT IS LISTED, AND MUST NOT BE'}")
+            say(
+                f"{name} does not differ here: "
+                f"{'it varies' if name in known.varying else 'IT IS LISTED, AND MUST NOT BE'}"
+            )
     if len(known.reasons) > most:
         wrong += 1
         say(f"the list names {len(known.reasons)} tests, MORE THAN {most}")
@@ -386,7 +391,11 @@ def main() -> int:
     logs.mkdir(exist_ok=True)
     with ThreadPoolExecutor(options.jobs) as pool:
         try:
-            compared = list(pool.map(lambda file: compare(file, [python], tests, logs, options.patience, known, options.variable), files))
+            compared = list(
+                pool.map(
+                    lambda file: compare(file, [python], tests, logs, options.patience, known, options.variable), files
+                )
+            )
         finally:
             over.set()
     differing = {name: how for _, found in compared for name, how in found.items()}

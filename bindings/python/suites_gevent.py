@@ -23,10 +23,11 @@ PACKAGES = {
 }  # fmt: skip
 # Not those of parts that are other here: the hub's loop, the parser of pywsgi, the threads of the thread pool, files.
 GEVENT = (
-    "GreenletExit", "api_timeout", "contextvars", "event", "exc_info", "greenlet", "greenletset", "hub_join", "issue112",
-    "issue1686", "issue1864", "issue230", "issue330", "issue467", "issue600", "issue607", "issue639", "issues461_471",
-    "iwait", "joinall", "local", "lock", "monkey_queue", "order", "pool", "queue", "select", "semaphore", "server", "signal",
-    "sleep0", "socket_errors", "socket_send_memoryview", "socket_timeout", "socketpair", "systemerror", "timeout",
+    "api_timeout", "contextvars", "event", "exc_info", "greenlet", "greenletset", "hub_join",
+    "issue1686", "issue1864", "issue230", "issue330", "issue467", "issue600", "issue607", "issue639",
+    "issues461_471", "iwait", "joinall", "local", "lock", "monkey_queue", "order", "pool", "queue", "select",
+    "semaphore", "server", "signal", "socket_errors", "socket_send_memoryview", "socket_timeout",
+    "socketpair", "systemerror", "timeout",
 )  # fmt: skip
 FILES = (
     *(f"gevent.test__{name}" for name in GEVENT),
@@ -72,7 +73,9 @@ def by_pytest(module: str, tell: Callable[[str, str], None], chosen: set[str], b
 
     class Teller:
         def pytest_collection_modifyitems(self, items):
-            items[:] = [item for item in items if (id := named(item.nodeid)) not in but and (not chosen or id in chosen)]
+            items[:] = [
+                item for item in items if (id := named(item.nodeid)) not in but and (not chosen or id in chosen)
+            ]
 
         def pytest_runtest_logstart(self, nodeid, location):
             tell(named(nodeid), "begins")
@@ -87,8 +90,8 @@ def by_pytest(module: str, tell: Callable[[str, str], None], chosen: set[str], b
 
 
 def fetch(folder: Path, packages: set[str]) -> str:
-    """Fetches the source distributions of packages that test.sh has installed, and returns the folder with them. OSError:
-    one cannot be fetched."""
+    """Fetches the source distributions of packages that test.sh has installed, and returns the folder with them.
+    OSError: one cannot be fetched."""
     place = folder / "gevent"
     place.mkdir(exist_ok=True)
     for package in sorted(packages & PACKAGES.keys()):

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
-"""Small programs for gevent. test_compat_gevent.py runs this file with gevent and with fiberrt.compat.gevent: the output
-must be the same. Each function gives lines."""
+"""Small programs for gevent. test_compat_gevent.py runs this file with gevent and with fiberrt.compat.gevent: the
+output must be the same. Each function gives lines."""
 
 import sys
 import time
@@ -187,7 +187,11 @@ def waits_with_timeouts():
     never = gevent.spawn(gevent.sleep, 100)
     yield never.join(timeout=TICK), raised(never.get, timeout=TICK), raised(never.get, block=False)
     yield event.Event().wait(TICK), event.AsyncResult().wait(TICK), raised(event.AsyncResult().get, timeout=TICK)
-    yield lock.Semaphore(0).acquire(timeout=TICK), lock.Semaphore(0).acquire(blocking=False), lock.Semaphore(0).wait(TICK)
+    yield (
+        lock.Semaphore(0).acquire(timeout=TICK),
+        lock.Semaphore(0).acquire(blocking=False),
+        lock.Semaphore(0).wait(TICK),
+    )
     yield raised(queue.Queue().get, timeout=TICK), raised(queue.Queue().get_nowait), raised(queue.Queue().peek_nowait)
     yield gevent.joinall([never], timeout=TICK), gevent.wait([never], timeout=TICK)
     never.kill()

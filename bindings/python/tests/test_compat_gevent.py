@@ -1,15 +1,12 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
-"""fiberrt.compat.gevent: the same programs give the same output with gevent, and programs that import gevent run on fibers:
-locust, flask-socketio, gunicorn's and celery's own gevent workers."""
+"""fiberrt.compat.gevent: small programs give the same output with gevent; calls that gevent lacks or that differ."""
 
 import contextlib
-import importlib.util
 import os
 import signal
 import ssl
 import subprocess
 import sys
-import urllib.request
 from pathlib import Path
 
 import pytest
@@ -25,15 +22,8 @@ PATIENCE_S = 120
 NEVER_S = 1000
 
 
-def needs(what, *modules):
-    """As servers.needs(), without an import: locust, for one, patches the process when it is imported."""
-    for module in modules:
-        if importlib.util.find_spec(module) is None:
-            servers.did_not_run(what, f"there is no Python package {module}")
-
-
 def test_the_same_output_as_gevent():
-    needs("the comparison with gevent", "gevent")
+    servers.needs_installed("the comparison with gevent", "gevent")
     started = [
         subprocess.Popen([sys.executable, HERE / "gevent_snippets.py", which], stdout=subprocess.PIPE, text=True)
         for which in ("gevent", "own")
@@ -299,7 +289,7 @@ def test_backdoor():
 
 @pytest.fixture
 def pywsgi():
-    needs("the tests of gevent.pywsgi", "h11")
+    servers.needs_installed("the tests of gevent.pywsgi", "h11")
     from fiberrt.compat.gevent import pywsgi
 
     return pywsgi
@@ -363,7 +353,8 @@ def test_install(lines):
         import gevent.pool, sys
         from gevent import monkey, queue
         import fiberrt.compat.gevent as own
-        print(gevent is own, gevent.pool is own.pool, queue.__name__, own.installed(), "concurrent.futures" in sys.modules)
+        print(gevent is own, gevent.pool is own.pool, queue.__name__, own.installed())
+        print("concurrent.futures" in sys.modules)
         own.install()
         print(sum(type(each).__module__ == "fiberrt.compat.gevent._install" for each in sys.meta_path))
         try: import gevent.nothing
@@ -372,7 +363,7 @@ def test_install(lines):
         print(monkey.is_module_patched("socket"), monkey.get_original("time", "sleep").__module__)
         print(monkey.is_object_patched("threading", "local"), monkey.get_original("os", "getpid").__module__)
     """) == [
-        "True True fiberrt.compat.gevent.queue True False", "1", "gevent.nothing", "True time", "True posix",
+        "True True fiberrt.compat.gevent.queue True", "False", "1", "gevent.nothing", "True time", "True posix",
     ]  # fmt: skip
 
 
@@ -407,184 +398,3 @@ def test_some_modules_are_patched(lines):
     """) == ["False", "time select os"]
     assert hub.get_hub() is gevent.get_hub()
     assert monkey.get_original("os", ["getpid"]) == [os.getpid]
-
-
-@contextlib.contextmanager
-def running(folder, port, *arguments, ready=None):
-    """Runs `python -m fiberrt --gevent` with arguments until it answers at the port, and ends it by SIGTERM."""
-    path = folder / "log"
-    with open(path, "wb") as log:
-        process = subprocess.Popen(
-            [sys.executable, "-X", "faulthandler", "-m", "fiberrt", "--gevent", *arguments], cwd=folder,
-            stdin=subprocess.DEVNULL, stdout=log, stderr=log, env={**os.environ, "PYTHONPATH": str(folder)},
-            preexec_fn=servers.end_with_us(signal.SIGKILL),
-        )  # fmt: skip
-    try:
-        with servers.serving(process, path, port, signal.SIGTERM):
-            yield process, path
-    finally:
-        if process.poll() is None:
-            process.kill()
-        process.wait()
-
-
-PAGES = """
-import sys
-from gevent.pywsgi import WSGIServer
-from gevent import monkey; monkey.patch_all()
-import time
-count = 0
-def app(environ, start_response):
-    global count
-    count += 1
-    time.sleep(0.001)
-    start_response("200 OK", [("X-Count", str(count))])
-    return [type(__import__("gevent").getcurrent()).__module__.encode()]
-if __name__ == "__main__":
-    WSGIServer(("127.0.0.1", int(sys.argv[1])), app, log=None).serve_forever()
-"""
-
-
-def test_locust(tmp_path):
-    needs("the test of locust", "locust", "h11")
-    (tmp_path / "pages.py").write_text(PAGES)
-    (tmp_path / "users.py").write_text("""
-import locust, gevent.event
-class Slow(locust.HttpUser):
-    @locust.task
-    def ask(self):
-        self.client.get("/slow")
-class Fast(locust.FastHttpUser):
-    @locust.task
-    def ask(self):
-        self.client.get("/fast")
-asked, enough = {"/slow": 0, "/fast": 0}, gevent.event.Event()
-@locust.events.request.add_listener
-def seen(name, **_):
-    asked[name] += 1
-    if min(asked.values()) > 20:
-        enough.set()
-@locust.events.init.add_listener
-def begin(environment, **_):
-    gevent.spawn(enough.wait).link(lambda _: environment.runner.quit())
-    print("modules of", gevent.__name__)
-""")
-    port = servers.free_port()
-    with running(tmp_path, port, "pages.py", str(port)):
-        done = subprocess.run(
-            [sys.executable, "-m", "fiberrt", "--gevent", "-m", "locust", "-f", "users.py", "--headless", "--users", "10",
-             "--spawn-rate", "10", "--host", f"http://127.0.0.1:{port}", "--run-time", f"{PATIENCE_S}s", "--json"],
-            cwd=tmp_path, capture_output=True, text=True, timeout=PATIENCE_S,
-        )  # fmt: skip
-    assert done.returncode == 0, done.stderr
-    assert "modules of fiberrt.compat.gevent" in done.stdout
-    assert '"num_failures": 0' in done.stdout and "Traceback" not in done.stderr
-
-
-@pytest.mark.parametrize("handler", ["geventwebsocket", "simple_websocket"])
-def test_flask_socketio(tmp_path, handler):
-    needs("the test of flask-socketio", "flask_socketio", "socketio", "websocket", "h11", handler)
-    (tmp_path / "app.py").write_text(f"""
-import sys
-if {handler!r} != "geventwebsocket":
-    sys.modules["geventwebsocket"] = None
-import gevent, flask, flask_socketio
-app = flask.Flask("app")
-io = flask_socketio.SocketIO(app, async_mode="gevent")
-@io.on("double")
-def double(number):
-    for part in "a", "b":
-        flask_socketio.emit("part", part)
-        io.sleep(0)
-    return 2 * number
-@io.on("stop")
-def stop():
-    io.start_background_task(io.stop)
-print(io.server.eio.async_mode, gevent.__name__, flush=True)
-io.run(app, "127.0.0.1", int(sys.argv[1]), log_output=False)
-print("stopped", flush=True)
-""")
-    import socketio
-
-    port = servers.free_port()
-    with running(tmp_path, port, "app.py", str(port)) as (process, log):
-        for transports in ["polling"], ["websocket"], ["polling", "websocket"]:
-            client, parts = socketio.Client(), []
-            client.on("part", parts.append)
-            client.connect(f"http://127.0.0.1:{port}", transports=transports, wait_timeout=PATIENCE_S)
-            assert client.call("double", 21, timeout=PATIENCE_S) == 42
-            assert client.transport() == transports[-1] and parts == ["a", "b"]
-            client.disconnect()
-        client.connect(f"http://127.0.0.1:{port}", wait_timeout=PATIENCE_S)
-        client.emit("stop")
-        assert process.wait(PATIENCE_S) == 0
-        client.disconnect()
-        text = log.read_text()
-    assert "gevent fiberrt.compat.gevent" in text and "stopped" in text
-
-
-@pytest.mark.parametrize("worker", ["gevent", "gevent_pywsgi"])
-def test_gunicorn(tmp_path, worker):
-    needs("the test of gunicorn's gevent worker", "gunicorn", "h11")
-    (tmp_path / "pages.py").write_text(PAGES)
-    port = servers.free_port()
-    arguments = ["-k", worker, "--bind", f"127.0.0.1:{port}", "pages:app"]
-    with running(tmp_path, port, "-m", "gunicorn", *arguments) as (process, log):
-        ask = urllib.request.build_opener(urllib.request.ProxyHandler({})).open
-        for _ in range(3):
-            with ask(f"http://127.0.0.1:{port}/", timeout=PATIENCE_S) as answer:
-                assert answer.read() == b"fiberrt.compat.gevent.greenlet"
-
-
-def test_celery(tmp_path):
-    needs("the test of celery's gevent pool", "celery", "redis")
-    (tmp_path / "work.py").write_text("""
-import os, celery, gevent
-app = celery.Celery("work", broker=os.environ["REDIS"], backend=os.environ["REDIS"])
-app.conf.broker_connection_retry_on_startup = True
-@app.task
-def kind(number):
-    gevent.sleep(0.001)
-    return [number, type(gevent.getcurrent()).__module__]
-""")
-    with servers.redis() as port:
-        environment = {**os.environ, "REDIS": f"redis://127.0.0.1:{port}", "PYTHONPATH": str(tmp_path)}
-        worker = subprocess.Popen(
-            [sys.executable, "-m", "fiberrt", "--gevent", "-m", "celery", "-A", "work", "worker", "-P", "gevent", "-c", "4"],
-            cwd=tmp_path, env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
-            preexec_fn=servers.end_with_us(signal.SIGKILL),
-        )  # fmt: skip
-        try:
-            ask = f"import work; print([work.kind.delay(n) for n in range(8)][-1].get(timeout={PATIENCE_S}))"
-            done = subprocess.run(
-                [sys.executable, "-c", ask], cwd=tmp_path, env=environment, capture_output=True, text=True,
-                timeout=2 * PATIENCE_S,
-            )  # fmt: skip
-            assert done.stdout == "[7, 'fiberrt.compat.gevent.greenlet']\n", done.stderr
-            worker.terminate()
-            assert worker.wait(PATIENCE_S) == 0
-        finally:
-            if worker.poll() is None:
-                worker.kill()
-            worker.wait()
-
-
-def test_green_sockets_of_zmq(lines):
-    needs("the test of zmq.green", "zmq")
-    assert lines("""
-        import fiberrt.compat.gevent.as_gevent
-        import gevent, zmq.green as zmq
-        context = zmq.Context()
-        ask, answer = context.socket(zmq.REQ), context.socket(zmq.REP)
-        port = answer.bind_to_random_port("tcp://127.0.0.1")
-        ask.connect(f"tcp://127.0.0.1:{port}")
-        def serve():
-            for _ in range(3):
-                answer.send(answer.recv() * 2)
-        server = gevent.spawn(serve)
-        for text in b"a", b"b", b"c":
-            ask.send(text)
-            print(ask.recv().decode())
-        server.join()
-        ask.close(), answer.close(), context.term()
-    """) == ["aa", "bb", "cc"]

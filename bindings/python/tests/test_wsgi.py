@@ -57,6 +57,9 @@ def answering(environ, start_response):
     if path == "/split":
         start_response("302 to\r\nSet-Cookie: x", plain)
         return [b"x"]
+    if path == "/cookies":
+        start_response("200 OK", plain)
+        return [environ["HTTP_COOKIE"].encode()]
     if path == "/silent":
         return [b"x"]
     start_response("200 OK", plain)
@@ -234,6 +237,12 @@ def test_targets(server):
         for target, path in ("/a/http://b/c", "/a/http://b/c"), ("http://x/d?e", "/d e"), ("*", "*"):
             method = "OPTIONS" if target == "*" else "GET"
             assert client.get(target, method)[2].startswith(f"{method} {path}".encode())
+
+
+def test_several_headers_with_cookies(server):
+    with Client(server) as client:
+        client.send(b"GET /cookies HTTP/1.1\r\nHost: x\r\nCookie: a=1\r\nCookie: b=2\r\n\r\n")
+        assert client.response()[2] == b"a=1; b=2"
 
 
 def test_an_answer_to_a_client_that_still_sends(server):

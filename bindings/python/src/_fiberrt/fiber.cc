@@ -868,7 +868,8 @@ PyMethodDef fiber_functions[] = {
     {"abandon", abandon, METH_O,
      "abandon(fiber, /)\n--\n\nAt the end of the program, do not cancel this fiber, and do not wait for its end."},
     {"withdraw", as_method(withdraw), METH_FASTCALL,
-     "withdraw(fiber, exception, /)\n--\n\nUndo a Fiber.throw() whose exception has not been raised. Return whether there "
+     "withdraw(fiber, exception, /)\n--\n\nUndo a Fiber.throw() whose exception has not been raised. Return whether "
+     "there "
      "was one."},
     {nullptr, nullptr, 0, nullptr},
 };

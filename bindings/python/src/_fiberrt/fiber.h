@@ -34,9 +34,9 @@ struct FiberObject {
     size_t stack; // stack size in bytes
     int gil_kept; // set while C code of the fiber has released the GIL as it believes, but it is held: native.cc
     bool main_flow;
-    bool survivor; // it called fork(), and the child has no main flow: the process ends with this fiber
-    bool early;    // it was started to get its stack, before its turn
-    bool abandoned;     // the end of the program neither cancels it nor waits for it
+    bool survivor;  // it called fork(), and the child has no main flow: the process ends with this fiber
+    bool early;     // it was started to get its stack, before its turn
+    bool abandoned; // the end of the program neither cancels it nor waits for it
     bool started;
     bool done;
     bool cancelled;  // cancelled before it began

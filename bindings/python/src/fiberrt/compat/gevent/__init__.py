@@ -5,8 +5,8 @@
     from fiberrt.compat.gevent import monkey, pool
     monkey.patch_all()
 
-For packages that import gevent themselves, install() makes these modules those that `import gevent` finds. Call it before
-any of them is imported, or run the program by `python -m fiberrt --gevent`:
+For packages that import gevent themselves, install() makes these modules those that `import gevent` finds. Call it
+before any of them is imported, or run the program by `python -m fiberrt --gevent`:
 
     import fiberrt.compat.gevent.as_gevent      # the same as install(); then import locust, socketio, ...
 
@@ -27,9 +27,9 @@ from .os import fork
 from .timeout import Timeout, with_timeout
 
 __all__ = [
-    "Greenlet", "GreenletExit", "Timeout", "config", "fork", "get_hub", "getcurrent", "getswitchinterval", "idle", "install",
-    "installed", "iwait", "joinall", "kill", "killall", "reinit", "setswitchinterval", "signal_handler", "sleep", "spawn",
-    "spawn_later", "spawn_raw", "wait", "with_timeout",
+    "Greenlet", "GreenletExit", "Timeout", "config", "fork", "get_hub", "getcurrent", "getswitchinterval", "idle",
+    "install", "installed", "iwait", "joinall", "kill", "killall", "reinit", "setswitchinterval", "signal_handler",
+    "sleep", "spawn", "spawn_later", "spawn_raw", "wait", "with_timeout",
 ]  # fmt: skip
 
 __version__ = "26.9.0"  # the version of gevent with this interface

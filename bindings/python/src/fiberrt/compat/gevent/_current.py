@@ -68,13 +68,16 @@ class RawGreenlet:
 
     def throw(self, exception: Any = GreenletExit, value: Any = None, traceback: Any = None) -> None:
         """Raise an exception in the fiber, at its present wait or the next."""
-        throw(self._fiber, made(exception, value, traceback))
+        self._throw(made(exception, value, traceback))
+
+    def _throw(self, exception: BaseException) -> None:
+        throw(self._fiber, exception)
 
     def kill(self, exception: Any = GreenletExit, block: bool = True, timeout: float | None = None) -> None:
         """Raise an exception in the fiber, and wait for its end."""
         if self._fiber.done:
             return
-        throw(self._fiber, killing(exception))
+        self._throw(killing(exception))
         if block:
             self._fiber.join(timeout)
 

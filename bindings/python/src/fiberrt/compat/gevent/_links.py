@@ -10,7 +10,8 @@ from ... import _fiberrt
 
 
 class Linkable:
-    """The base of Event, AsyncResult and Semaphore. In a fiber of their own, the functions are called with the object."""
+    """The base of Event, AsyncResult and Semaphore. In a fiber of their own, the functions are called with the
+    object."""
 
     _links: list[Callable[[Any], object]] | None = None
     _telling = False
@@ -61,3 +62,41 @@ def _tell(linkable: Linkable) -> None:
             link(linkable)
         except BaseException as error:
             get_hub().handle_error((link, linkable), type(error), error, error.__traceback__)
+
+
+class Spawned:
+    """Calls a callback in a new fiber."""
+
+    __slots__ = ("callback",)
+
+    def __init__(self, callback: Callable[[Any], object]) -> None:
+        if not callable(callback):
+            raise TypeError(f"Expected callable: {callback!r}")
+        self.callback = callback
+
+    def __call__(self, source: Any) -> None:
+        from .hub import spawn_raw
+
+        spawn_raw(self.callback, source)
+
+    def __eq__(self, other: object) -> bool:
+        return self.callback == getattr(other, "callback", other)
+
+    def __hash__(self) -> int:
+        return hash(self.callback)
+
+
+class IfSuccessful(Spawned):
+    __slots__ = ()
+
+    def __call__(self, source: Any) -> None:
+        if source.successful():
+            super().__call__(source)
+
+
+class IfFailed(Spawned):
+    __slots__ = ()
+
+    def __call__(self, source: Any) -> None:
+        if not source.successful():
+            super().__call__(source)

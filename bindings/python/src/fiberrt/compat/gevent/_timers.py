@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
-"""Timers. One fiber of a thread, the timekeeper, calls the functions whose time has come. It lives while there is a timer,
-so a wait that only a timer can end is no deadlock."""
+"""Timers. One fiber of a thread, the timekeeper, calls the functions whose time has come. It lives while there is a
+timer, so a wait that only a timer can end is no deadlock."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ _MOST_WAIT_S = 86400.0
 
 
 class Timer:
-    """Calls a function once, `seconds` after its making, unless it is cancelled. The function must not wait. ref: whether
-    gevent.wait() waits for it."""
+    """Calls a function once, `seconds` after its making, unless it is cancelled. The function must not wait. ref:
+    whether gevent.wait() waits for it."""
 
     __slots__ = ("when", "number", "function", "keeper", "ref")
 

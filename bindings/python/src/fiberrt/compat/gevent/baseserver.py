@@ -20,9 +20,9 @@ __all__ = ["BaseServer"]
 class BaseServer:
     """Reads from a listener in a fiber, and calls handle() in a greenlet for each connection or message.
 
-    listener: a socket, which the server takes over, or an address: (host, port), "host:port", ":port" or a port. spawn: how
-    handle() is called. "default": in a Greenlet; "raw": in one of spawn_raw(); a number, or a Pool: in a greenlet of a pool,
-    and the server waits while it is full; None: by the fiber that reads; or a function like gevent.spawn().
+    listener: a socket, which the server takes over, or an address: (host, port), "host:port", ":port" or a port. spawn:
+    how handle() is called. "default": in a Greenlet; "raw": in one of spawn_raw(); a number, or a Pool: in a greenlet
+    of a pool, and the server waits while it is full; None: by the fiber that reads; or a function like gevent.spawn().
     """
 
     min_delay = 0.01  # seconds between attempts after an error
@@ -190,8 +190,8 @@ class BaseServer:
             sock.close()
 
     def stop(self, timeout: float | None = None) -> None:
-        """Close the socket. If the server has a pool, wait until it is empty and, after the timeout in seconds, kill its
-        greenlets."""
+        """Close the socket. If the server has a pool, wait until it is empty and, after the timeout in seconds, kill
+        its greenlets."""
         self.close()
         if self.pool is not None:
             self.pool.join(timeout=self.stop_timeout if timeout is None else timeout)

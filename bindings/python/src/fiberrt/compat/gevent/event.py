@@ -111,7 +111,8 @@ class AsyncResult(Linkable):
         return self.get(False)
 
     def wait(self, timeout: float | None = None) -> Any:
-        """Wait until there is a value, an exception, or the timeout in seconds has passed. Return the value, or None."""
+        """Wait until there is a value, an exception, or the timeout in seconds has passed. Return the value, or
+        None."""
         try:
             within(timeout, self._event.wait)
         except Timeout as error:

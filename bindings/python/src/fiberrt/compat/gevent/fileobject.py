@@ -35,9 +35,9 @@ class _Raw(io.FileIO):
 
 
 def FileObjectPosix(fobj: Any, mode: str = "r", *args: Any, **kwargs: Any) -> Any:
-    """Return a file for a descriptor, a path or a file, whose reads and writes let other fibers run while a pipe, terminal
-    or the like makes them wait. Other arguments: as for io.open(); bufsize is another name of buffering. The descriptor
-    of a file is duplicated."""
+    """Return a file for a descriptor, a path or a file, whose reads and writes let other fibers run while a pipe,
+    terminal or the like makes them wait. Other arguments: as for io.open(); bufsize is another name of buffering. The
+    descriptor of a file is duplicated."""
     kwargs["buffering"] = kwargs.pop("bufsize", kwargs.get("buffering", -1))
     close = kwargs.pop("close", kwargs.pop("closefd", True))
     if isinstance(fobj, (str, bytes, os.PathLike)):

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import atexit
 import weakref
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from contextlib import suppress
 from itertools import count
 from types import MethodType, TracebackType
@@ -14,9 +14,11 @@ from typing import Any
 from ... import _fiberrt
 from ..._scopes import shield
 from ._current import RawGreenlet, _running, getcurrent, killing, made, throw
+from ._links import IfFailed, IfSuccessful, Spawned
 from ._timers import Timer
+from ._waits import joinall, killall
 from .exceptions import GreenletExit
-from .hub import get_hub, wait
+from .hub import get_hub
 from .timeout import Timeout, within
 
 __all__ = ["Greenlet", "GreenletExit", "Timeout", "getcurrent", "joinall", "killall"]
@@ -35,6 +37,7 @@ class Greenlet(RawGreenlet):
 
     spawning_stack: Any = None  # not recorded
     spawning_stack_limit = 0
+
     def __init__(self, run: Callable[..., Any] | None = None, *args: Any, **kwargs: Any) -> None:
         super().__init__()
         if run is not None:
@@ -308,8 +311,9 @@ class Greenlet(RawGreenlet):
             self._end(None, exception, begun=False)
 
     def kill(self, exception: Any = GreenletExit, block: bool = True, timeout: float | None = None) -> None:
-        """Raise an exception in the Greenlet, and wait until it has ended or the timeout in seconds has passed. A Greenlet
-        that has not begun never runs. block=False: do not wait; the exception is raised when the caller waits."""
+        """Raise an exception in the Greenlet, and wait until it has ended or the timeout in seconds has passed. A
+        Greenlet that has not begun never runs. block=False: do not wait; the exception is raised when the caller
+        waits."""
         if self._ended:
             return
         error = killing(exception)
@@ -353,15 +357,15 @@ class Greenlet(RawGreenlet):
 
     def link(self, callback: Callable[[Any], object], SpawnedLink: Any = None) -> None:
         """Call callback(self) in a new fiber when the Greenlet has ended."""
-        self.rawlink((SpawnedLink or _Spawned)(callback))
+        self.rawlink((SpawnedLink or Spawned)(callback))
 
     def link_value(self, callback: Callable[[Any], object], SpawnedLink: Any = None) -> None:
         """link(), if the Greenlet is successful."""
-        self.link(callback, SpawnedLink or _IfSuccessful)
+        self.link(callback, SpawnedLink or IfSuccessful)
 
     def link_exception(self, callback: Callable[[Any], object], SpawnedLink: Any = None) -> None:
         """link(), if the Greenlet is not successful."""
-        self.link(callback, SpawnedLink or _IfFailed)
+        self.link(callback, SpawnedLink or IfFailed)
 
     def unlink(self, callback: Callable[[Any], object], /) -> None:
         """Undo one rawlink() or link()."""
@@ -380,80 +384,3 @@ def _at_exit() -> None:
 
 
 atexit.register(_at_exit)
-
-
-class _Spawned:
-    """Calls a callback in a new fiber."""
-
-    __slots__ = ("callback",)
-
-    def __init__(self, callback: Callable[[Any], object]) -> None:
-        if not callable(callback):
-            raise TypeError(f"Expected callable: {callback!r}")
-        self.callback = callback
-
-    def __call__(self, source: Any) -> None:
-        from .hub import spawn_raw
-
-        spawn_raw(self.callback, source)
-
-    def __eq__(self, other: object) -> bool:
-        return self.callback == getattr(other, "callback", other)
-
-    def __hash__(self) -> int:
-        return hash(self.callback)
-
-
-class _IfSuccessful(_Spawned):
-    __slots__ = ()
-
-    def __call__(self, source: Any) -> None:
-        if source.successful():
-            super().__call__(source)
-
-
-class _IfFailed(_Spawned):
-    __slots__ = ()
-
-    def __call__(self, source: Any) -> None:
-        if not source.successful():
-            super().__call__(source)
-
-
-def joinall(
-    greenlets: Iterable[Any], timeout: float | None = None, raise_error: bool = False, count: int | None = None
-) -> list[Any]:
-    """Wait until the greenlets, or `count` of them, have ended, or the timeout in seconds has passed. Return those that
-    have. raise_error: raise the exception of the first that fails."""
-    if not raise_error:
-        return wait(greenlets, timeout, count)
-    from .hub import iwait
-
-    done = []
-    for greenlet in iwait(greenlets, timeout, count):
-        if getattr(greenlet, "exception", None) is not None:
-            raise greenlet.exception
-        done.append(greenlet)
-    return done
-
-
-def killall(
-    greenlets: Iterable[Any], exception: Any = GreenletExit, block: bool = True, timeout: float | None = None
-) -> None:
-    """Raise an exception in the greenlets, and wait until all have ended. Timeout: they have not ended in time."""
-    left = [each for each in greenlets if not each.dead]
-    for each in left:
-        if isinstance(each, Greenlet):
-            if each is getcurrent():
-                continue
-            each._throw(killing(exception))
-        else:
-            each.throw(exception)
-    if block:
-        timer = Timeout.start_new(timeout)
-        try:
-            wait([each for each in left if each is not getcurrent()])
-        finally:
-            timer.cancel()
-    if getcurrent() in left:
-        getcurrent().kill(exception, block)

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
-"""gevent.hub: functions that wait, and the Hub, which stands for the thread's scheduler. There is no hub greenlet: a fiber
-that waits switches to the next fiber itself."""
+"""gevent.hub: functions that wait, and the Hub, which stands for the thread's scheduler. There is no hub greenlet: a
+fiber that waits switches to the next fiber itself."""
 
 from __future__ import annotations
 
@@ -9,21 +9,20 @@ import signal as _signals
 import sys
 import time
 import traceback as _traceback
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from contextlib import suppress
-from queue import Empty
 from typing import Any
 
 from ... import _fiberrt
 from ._current import RawGreenlet, _running, getcurrent, made, throw
 from ._loop import Loop, watching
 from ._timers import wait_for_timers
+from ._waits import iwait, wait
 from .exceptions import BlockingSwitchOutError, GreenletExit, InvalidSwitchError, LoopExit
-from .timeout import Timeout
 
 __all__ = [
-    "BlockingSwitchOutError", "GreenletExit", "Hub", "InvalidSwitchError", "LoopExit", "Waiter", "get_hub", "getcurrent",
-    "idle", "iwait", "kill", "reinit", "signal", "sleep", "spawn_raw", "wait",
+    "BlockingSwitchOutError", "GreenletExit", "Hub", "InvalidSwitchError", "LoopExit", "Waiter", "get_hub",
+    "getcurrent", "idle", "iwait", "kill", "reinit", "signal", "sleep", "spawn_raw", "wait",
 ]  # fmt: skip
 
 _own = _thread._local()  # of the thread
@@ -110,8 +109,8 @@ class Hub(RawGreenlet):
                 print(f"{now} {text} failed with {t.__name__}\n", file=stream)
 
     def join(self, timeout: float | None = None) -> bool:
-        """Wait until no other greenlet, timer, watcher or server of the thread lives. Return False if the timeout in seconds
-        passes first."""
+        """Wait until no other greenlet, timer, watcher or server of the thread lives. Return False if the timeout in
+        seconds passes first."""
         until = None if timeout is None else time.monotonic() + timeout
         me = _fiberrt.current()
         while True:
@@ -223,13 +222,12 @@ class _Raw(RawGreenlet):
         finally:
             del _running[_fiberrt.current()]
 
-    def throw(self, exception: Any = GreenletExit, value: Any = None, traceback: Any = None) -> None:
-        """Raise an exception in the fiber. If it has not begun, it never runs."""
-        if self._fiber.state == "new":
+    def _throw(self, exception: BaseException) -> None:
+        if self._fiber.state == "new":  # it never runs
             _running.pop(self._fiber, None)
             self._fiber.cancel()
         else:
-            super().throw(exception, value, traceback)
+            super()._throw(exception)
 
 
 def spawn_raw(function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
@@ -339,69 +337,3 @@ class Waiter:
         if self._error is not None:
             raise self._error
         return self.value
-
-
-class iwait:
-    """Iterates over greenlets, events, AsyncResults and semaphores as they become ready, over at most `count`, and until
-    the timeout in seconds has passed. A with block ends it, too."""
-
-    def __init__(self, objects: Iterable[Any], timeout: float | None = None, count: int | None = None) -> None:
-        self._objects = list(objects)
-        self._left = len(self._objects) if count is None else min(count, len(self._objects))
-        self._until = None if timeout is None else time.monotonic() + timeout
-        self._ready: Any = _fiberrt.Queue()
-        self._tell = self._ready.put_nowait
-        self._linked = False
-        self._no_time = timeout == 0
-
-    def __iter__(self) -> iwait:
-        return self
-
-    def __next__(self) -> Any:
-        if not self._linked:
-            self._linked = True
-            for each in self._objects:
-                each.rawlink(self._tell)
-            if self._no_time:
-                _fiberrt.reschedule()  # links of ready objects are called
-        if self._left <= 0:
-            self._end()
-            raise StopIteration
-        try:
-            left = None if self._until is None else max(self._until - time.monotonic(), 0)
-            found = self._ready.get(True, left)
-        except Empty:
-            self._end()
-            raise StopIteration from None
-        except BaseException:
-            self._end()
-            raise
-        self._left -= 1
-        if self._left == 0:
-            self._end()
-        return found
-
-    next = __next__
-
-    def _end(self) -> None:
-        self._left = 0
-        objects, self._objects = self._objects, []
-        for each in objects:
-            each.unlink(self._tell)
-
-    def __enter__(self) -> iwait:
-        return self
-
-    def __exit__(self, *error: object) -> None:
-        self._end()
-
-    def __del__(self) -> None:
-        self._end()
-
-
-def wait(objects: Iterable[Any] | None = None, timeout: float | None = None, count: int | None = None) -> Any:
-    """Wait until the objects, or `count` of them, are ready, or the timeout in seconds has passed, and return those that
-    are. Without objects: wait until no other fiber of the thread lives, and return whether that is so."""
-    if objects is None:
-        return get_hub().join(timeout)
-    return list(iwait(objects, timeout, count))

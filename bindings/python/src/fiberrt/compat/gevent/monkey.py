@@ -9,9 +9,9 @@ from typing import Any
 from ... import monkey as _own
 
 __all__ = [
-    "MonkeyPatchWarning", "get_original", "is_anything_patched", "is_module_patched", "is_object_patched", "patch_all",
-    "patch_builtins", "patch_dns", "patch_os", "patch_queue", "patch_select", "patch_signal", "patch_socket", "patch_ssl",
-    "patch_subprocess", "patch_sys", "patch_thread", "patch_time",
+    "MonkeyPatchWarning", "get_original", "is_anything_patched", "is_module_patched", "is_object_patched",
+    "patch_all", "patch_builtins", "patch_dns", "patch_os", "patch_queue", "patch_select", "patch_signal",
+    "patch_socket", "patch_ssl", "patch_subprocess", "patch_sys", "patch_thread", "patch_time",
 ]  # fmt: skip
 
 _THREADS = ("threading", "queue")
@@ -27,8 +27,8 @@ def patch_all(
     ssl: bool = True, subprocess: bool = True, sys: bool = False, aggressive: bool = True, Event: bool = True,
     builtins: bool = True, signal: bool = True, queue: bool = True, contextvars: bool = True, **kwargs: bool,
 ) -> bool:  # fmt: skip
-    """Call fiberrt.monkey.patch() for these parts of the standard library. dns belongs to socket, queue to thread; sys, which
-    is standard input and output, Event, builtins and contextvars have no effect."""
+    """Call fiberrt.monkey.patch() for these parts of the standard library. dns belongs to socket, queue to thread; sys,
+    which is standard input and output, Event, builtins and contextvars have no effect."""
     parts = [
         (socket, ("socket",)), (time, ("time",)), (select, ("select", "selectors")), (thread, _THREADS),
         (os, ("os", "fcntl")), (ssl and socket, ("ssl",)), (subprocess, ("subprocess",)), (signal, ("signal",)),

@@ -12,8 +12,8 @@ from ... import _os as _own
 from ._names import take
 
 __all__ = [
-    "fork", "fork_and_watch", "fork_gevent", "forkpty", "forkpty_and_watch", "forkpty_gevent", "make_nonblocking", "nb_read",
-    "nb_write", "tp_read", "tp_write", "waitpid",
+    "fork", "fork_and_watch", "fork_gevent", "forkpty", "forkpty_and_watch", "forkpty_gevent", "make_nonblocking",
+    "nb_read", "nb_write", "tp_read", "tp_write", "waitpid",
 ]  # fmt: skip
 
 waitpid = _own.waitpid
@@ -65,7 +65,9 @@ def fork_and_watch(callback: Any = None, loop: Any = None, ref: bool = False, fo
     return pid
 
 
-def forkpty_and_watch(callback: Any = None, loop: Any = None, ref: bool = False, forkpty: Any = None) -> tuple[int, int]:
+def forkpty_and_watch(
+    callback: Any = None, loop: Any = None, ref: bool = False, forkpty: Any = None
+) -> tuple[int, int]:
     """fork_and_watch() with a terminal."""
     pid, fd = (forkpty or _stdlib.forkpty)()
     if pid and callback is not None:

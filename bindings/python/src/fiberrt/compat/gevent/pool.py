@@ -41,11 +41,9 @@ class Mapping:
             Greenlet.spawn(callback, result)
         return result
 
-    def apply_async(
-        self, func: Callable[..., Any], args: Any = None, kwds: Any = None, callback: Any = None
-    ) -> Any:
-        """Return a greenlet that calls func(*args, **kwds), and then callback(result). If there is no place in the group,
-        the greenlet waits for one."""
+    def apply_async(self, func: Callable[..., Any], args: Any = None, kwds: Any = None, callback: Any = None) -> Any:
+        """Return a greenlet that calls func(*args, **kwds), and then callback(result). If there is no place in the
+        group, the greenlet waits for one."""
         args, kwds = args or (), kwds or {}
         if self._is_full():
             return Greenlet.spawn(self.apply_cb, func, args, kwds, callback)
@@ -73,8 +71,8 @@ class Mapping:
         return Greenlet.spawn(self.map_cb, func, iterable, callback)
 
     def imap(self, func: Callable[..., Any], *iterables: Iterable[Any], maxsize: int | None = None) -> Any:
-        """Return an iterator of the results of func(*items), in the order of the items. maxsize: of the results that have
-        not been taken."""
+        """Return an iterator of the results of func(*items), in the order of the items. maxsize: of the results that
+        have not been taken."""
         return _IMap(self, func, zip(*iterables), maxsize, True)
 
     def imap_unordered(self, func: Callable[..., Any], *iterables: Iterable[Any], maxsize: int | None = None) -> Any:
@@ -96,7 +94,9 @@ class _Passing:
 class _IMap(Greenlet):
     """Starts the calls, and is the iterator of their results."""
 
-    def __init__(self, group: Mapping, func: Callable[..., Any], items: Iterator[Any], most: int | None, order: bool) -> None:
+    def __init__(
+        self, group: Mapping, func: Callable[..., Any], items: Iterator[Any], most: int | None, order: bool
+    ) -> None:
         super().__init__()
         self._group, self._func, self._items, self._order = group, func, items, order
         self._results: Any = _fiberrt.Queue()  # pairs of a number and a greenlet; at the end the total number and None
@@ -224,7 +224,8 @@ class Group(Mapping):
         return bool(result)
 
     def kill(self, exception: Any = GreenletExit, block: bool = True, timeout: float | None = None) -> None:
-        """Raise an exception in all greenlets, and wait until the group is empty or the timeout in seconds has passed."""
+        """Raise an exception in all greenlets, and wait until the group is empty or the timeout in seconds has
+        passed."""
         timer = Timeout.start_new(timeout)
         try:
             while self.greenlets:

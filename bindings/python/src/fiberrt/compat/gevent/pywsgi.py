@@ -302,8 +302,8 @@ class WSGIServer(StreamServer):
     """Serves a WSGI application.
 
     log: a file or logger for a line about each request, "default" for standard error, or None. error_log: likewise for
-    wsgi.errors and bad requests. handler_class: instead of WSGIHandler. environ: additions to each request's environ. Other
-    arguments: as for StreamServer.
+    wsgi.errors and bad requests. handler_class: instead of WSGIHandler. environ: additions to each request's environ.
+    Other arguments: as for StreamServer.
     """
 
     handler_class: Any = WSGIHandler

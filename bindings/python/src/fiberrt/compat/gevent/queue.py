@@ -15,7 +15,17 @@ from ..._condition import Condition
 from ..._queue import ShutDown
 from .timeout import within
 
-__all__ = ["Channel", "Empty", "Full", "JoinableQueue", "LifoQueue", "PriorityQueue", "Queue", "ShutDown", "SimpleQueue"]
+__all__ = [
+    "Channel",
+    "Empty",
+    "Full",
+    "JoinableQueue",
+    "LifoQueue",
+    "PriorityQueue",
+    "Queue",
+    "ShutDown",
+    "SimpleQueue",
+]
 
 
 class _End:
@@ -124,8 +134,8 @@ class SimpleQueue(_End):
         self.put(item, False)
 
     def get(self, block: bool = True, timeout: float | None = None) -> Any:
-        """Take an item out. Empty: there is none, or none within the timeout in seconds. ShutDown: the queue is empty and
-        shut down."""
+        """Take an item out. Empty: there is none, or none within the timeout in seconds. ShutDown: the queue is empty
+        and shut down."""
         with self._lock:
             self._wait_for_item(block, timeout)
             item = self._get()

@@ -38,6 +38,8 @@ def wait_readwrite(fileno: Any, timeout: float | None = None, timeout_exc: Any =
     _wait(fileno, _select.POLLIN | _select.POLLOUT, timeout, timeout_exc)
 
 
-def cancel_wait(watcher: Any, error: BaseException = OSError(9, "File descriptor was closed in another greenlet")) -> None:
+def cancel_wait(
+    watcher: Any, error: BaseException = OSError(9, "File descriptor was closed in another greenlet")
+) -> None:
     """End the wait of get_hub().wait(watcher) by an exception."""
     watcher.fail(error)

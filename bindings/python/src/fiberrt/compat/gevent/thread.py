@@ -10,7 +10,6 @@ from typing import Any
 from ... import _fiberrt
 from ..._fiberrt import Lock, RLock
 from ..._fiberrt import ident as get_ident
-from ..._local import local as _local
 from .exceptions import GreenletExit
 from .greenlet import Greenlet
 

@@ -21,9 +21,9 @@ _MISSING: Any = object()
 class Timeout(BaseException):
     """``with Timeout(seconds):`` raises itself in the fiber that has started it, once, at the present wait or the next.
 
-    seconds: None means never. exception: raised instead; with False the with block drops the Timeout. A Timeout does not
-    interrupt a fiber that computes. close() before the time ends the matter, also if the timer has thrown the exception
-    and no wait has raised it yet.
+    seconds: None means never. exception: raised instead; with False the with block drops the Timeout. A Timeout does
+    not interrupt a fiber that computes. close() before the time ends the matter, also if the timer has thrown the
+    exception and no wait has raised it yet.
     """
 
     def __init__(
@@ -38,9 +38,7 @@ class Timeout(BaseException):
         self._raised: Any = None
 
     @classmethod
-    def start_new(
-        cls, timeout: Timeout | float | None = None, exception: Any = None, ref: bool = True
-    ) -> Timeout:
+    def start_new(cls, timeout: Timeout | float | None = None, exception: Any = None, ref: bool = True) -> Timeout:
         """Return a started Timeout: the given one, or a new one of so many seconds."""
         if not isinstance(timeout, Timeout):
             timeout = cls(timeout, exception, ref)
