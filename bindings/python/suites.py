@@ -46,7 +46,7 @@ LOOP_FILES = (
     )),
 )  # fmt: skip
 MOST = 30
-MOST_OF_GEVENT = 50
+MOST_OF_GEVENT = 52
 PATIENCE_S = 60
 HERE = Path(__file__).resolve().parent
 LOOP = "FIBERRT_SUITES_LOOP"  # the event loop of a process that runs a file, own or asyncio's; not set: as it is

@@ -191,7 +191,9 @@ class Steps:
 
     def soak_python_suites(self) -> bool:
         status = run(["bindings/python/test.sh", BUILD / "python", "--install"])
-        return status in (0, DID_NOT_RUN) and self.python_suites() and self.python_suites("--loop", "--jobs", "2")
+        return status in (0, DID_NOT_RUN) and all(
+            [self.python_suites(*which) for which in ((), ("--loop", "--jobs", "2"), ("--gevent", "--jobs", "2"))]
+        )
 
     def soak_python_load(self) -> bool:
         """Puts load on Django for an hour, with the package that soak_python_suites() has installed."""

@@ -133,9 +133,13 @@ class BaseServer:
                 self._handle_and_close(*args)
             else:
                 self._spawn(self._handle_and_close, *args)
-        except BaseException:
+        except _fiberrt.CancelledError:
             self.do_close(*args)
             raise
+        except BaseException as error:  # report it first, because close() may let other fibers run
+            get_hub().handle_error(self, type(error), error, error.__traceback__)
+            self.do_close(*args)
+            _fiberrt.sleep(self.min_delay)
 
     def _handle_and_close(self, *args: Any) -> Any:
         try:
