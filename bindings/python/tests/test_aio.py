@@ -98,7 +98,7 @@ def test_many_timers_and_cancels(loop):
 
 def test_handles(loop):
     handle = loop.call_soon(print, 1, 2)
-    assert "print(1, 2)" in repr(handle) and not handle.cancelled()
+    assert repr(handle) == repr(asyncio.Handle(print, (1, 2), loop)) and not handle.cancelled()
     assert handle.get_context() is not None
     handle.cancel()
     assert repr(handle) == "<Handle cancelled>"
@@ -153,6 +153,9 @@ def test_misuse(loop):
     ):  # fmt: skip
         with pytest.raises(TypeError):
             call()
+    for call in loop.call_later, loop.call_at:
+        with pytest.raises(ValueError, match="NaN"):
+            call(float("nan"), print)
     with open(__file__) as file, pytest.raises(PermissionError):
         loop.add_reader(file, print)
     ends = os.pipe()
@@ -438,6 +441,38 @@ def test_a_loop_waits_though_only_a_signal_could_end_that(lines):
         loop.close()
         print("stopped")
     """) == ["stopped"]
+
+
+def test_a_wakeup_of_the_loops_fiber_is_kept_for_park(loop):
+    here = fiberrt.current()
+
+    def wake():
+        here.wakeup()
+        loop.call_soon(loop.stop)
+
+    fiberrt.spawn(wake)
+    loop.run_forever()
+    assert fiberrt.park(60)
+
+
+def test_a_wait_that_ends_for_two_reasons_leaves_no_wakeup(loop):
+    def schedule():  # when the loop's time is up, too
+        fiberrt.sleep(0.001)
+        loop.call_soon(order.append, "soon")
+
+    def keep_the_thread():
+        while loop.time() < due:
+            pass
+
+    order = []
+    due = loop.time() + 0.01
+    fiberrt.spawn(schedule)
+    fiberrt.spawn(keep_the_thread)
+    loop.call_at(due, order.append, "timer")
+    loop.call_at(due, loop.stop)
+    loop.run_forever()
+    assert sorted(order) == ["soon", "timer"]
+    assert not fiberrt.park(0)
 
 
 def test_data_that_came_at_the_end_of_a_run_is_reported_on_another_thread(pair):
@@ -948,6 +983,9 @@ def test_nesting_is_refused():
         with pytest.raises(RuntimeError, match="running"):
             asyncio.get_running_loop().close()
         inner.close()
+        with pytest.raises(RuntimeError, match="closed"):
+            inner.run_forever()
+        assert asyncio.get_running_loop().is_running()
 
     run(main())
 

@@ -196,10 +196,12 @@ bool wait(LoopObject* loop, bool look) {
         result = look ? fiber_sleep(0) : fiber_reschedule();
         if (result == 0 && look) result = fiber_reschedule(); // the turns of the watches
     } else {
+        // An event, because a wakeup of the fiber is the program's, for park().
         timeout.set(ns);
-        loop->parked = true;
-        result = fiber_yield_timeout(ns);
-        loop->parked = false;
+        loop->waits = true;
+        result = fiber_event_wait_timeout(&loop->wake, ns);
+        if (!loop->waits && result < 0) fiber_event_reset(&loop->wake); // two things have ended the wait
+        loop->waits = false;
     }
     switch (settle(result, &timeout)) {
     case Settled::done:
@@ -274,7 +276,6 @@ PyObject* run_turns(PyObject* self, PyObject*) {
     LoopObject* loop = loop_of(self);
     World* here = world();
     if (!here) return nullptr;
-    loop->fiber = here->current->handle;
     if (loop->world != here->number) watches_move(loop);
     loop->world = here->number;
     bool fine = true;
@@ -400,14 +401,17 @@ PyObject* call_when(PyObject* self, double when, const Scheduled& what) {
     return reinterpret_cast<PyObject*>(timer);
 }
 
-// Converts a time. Returns false with TypeError set.
+// Converts a time. Returns false with TypeError or, for a NaN, ValueError set.
 bool seconds_of(PyObject* number, const char* what, double* out) {
     if (number == Py_None) {
         PyErr_Format(PyExc_TypeError, "%s not be None", what);
         return false;
     }
     *out = PyFloat_AsDouble(number);
-    return *out != -1.0 || !PyErr_Occurred();
+    if (*out == -1.0 && PyErr_Occurred()) return false;
+    if (!isnan(*out)) return true;
+    PyErr_Format(PyExc_ValueError, "%s not be NaN (not a number)", what);
+    return false;
 }
 
 PyObject* call_later(PyObject* self, PyObject* const* args, Py_ssize_t count, PyObject* names) {
@@ -620,6 +624,7 @@ void loop_deallocate(PyObject* self) {
     loop->timers.~TimerHeap();
     loop->by_descriptor.~unordered_map();
     PyMem_Free(loop->scratch);
+    fiber_event_destroy(&loop->wake);
     Py_TYPE(self)->tp_free(self);
 }
 
@@ -696,9 +701,9 @@ PyTypeObject LoopType = [] {
 }();
 
 void loop_wake(LoopObject* loop) {
-    if (!loop->parked) return;
-    loop->parked = false;
-    fiber_wakeup(loop->fiber);
+    if (!loop->waits) return;
+    loop->waits = false;
+    fiber_event_set(&loop->wake);
 }
 
 bool loop_call_soon(LoopObject* loop, PyObject* function, PyObject* argument) {

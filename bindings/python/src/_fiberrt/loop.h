@@ -80,10 +80,10 @@ struct LoopObject {
     WatchList receiving; // receives under way
     WatchList fired;     // events to report
     uint64_t world;      // the number of the world where the loop ran last
-    fiber_t fiber;       // runs the loop
+    fiber_event_t wake;  // ends the wait of the fiber that runs the loop
     char* scratch;       // for receiving; null until used
     uint64_t timers_made;
-    bool parked; // the fiber waits, and nobody has woken it yet
+    bool waits; // the fiber waits, and wake has not been set since
     bool stopping;
     bool closed;
     bool debug;

@@ -118,6 +118,9 @@ class EventLoop(_fiberrt.Loop, asyncio.SelectorEventLoop):
 
     def run_forever(self) -> None:
         """Run until stop() is called."""
+        # asyncio checks this, too; but in Python 3.13.0 a refused call then clears the running loop of the caller.
+        self._check_closed()  # type: ignore[attr-defined]
+        self._check_running()  # type: ignore[attr-defined]
         _fiberrt.keep_settings()
         super().run_forever()
 
