@@ -16,8 +16,8 @@ extern PyMethodDef scope_functions[];
 extern PyMethodDef sight_functions[];
 extern PyMethodDef signal_functions[];
 extern PyMethodDef socket_functions[];
-extern PyMethodDef stream_functions[];
 extern PyMethodDef switching_functions[];
+extern PyMethodDef transport_functions[];
 
 // Adds the functions that never wait, by pybind11.
 int settings_add(PyObject* module);

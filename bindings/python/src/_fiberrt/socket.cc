@@ -5,16 +5,13 @@
 // this file only reads them.
 #include "functions.h"
 #include "io.h"
+#include "socket_address.h"
 
-#include <arpa/inet.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <netinet/in.h>
 #include <poll.h>
-#include <stddef.h>
 #include <string.h>
 #include <sys/socket.h>
-#include <sys/un.h>
 #include <unistd.h>
 
 namespace fiberrt_python {
@@ -276,49 +273,23 @@ PyObject* connect(PyObject* self, PyObject* address) {
     }
 }
 
-union Address {
-    sockaddr any;
-    sockaddr_in in;
-    sockaddr_in6 in6;
-    sockaddr_un un;
-    sockaddr_storage storage;
-};
-
 // Returns an address in the standard library's form. For rare families it calls a method of self.
-PyObject* address_of(PyObject* self, int fd, const Address& address, socklen_t length) {
-    char text[INET6_ADDRSTRLEN];
-    if (length == 0) Py_RETURN_NONE;
-    switch (address.any.sa_family) {
-    case AF_INET:
-        inet_ntop(AF_INET, &address.in.sin_addr, text, sizeof text);
-        return Py_BuildValue("si", text, int(ntohs(address.in.sin_port)));
-    case AF_INET6:
-        inet_ntop(AF_INET6, &address.in6.sin6_addr, text, sizeof text);
-        return Py_BuildValue("siII", text, int(ntohs(address.in6.sin6_port)),
-                             unsigned(ntohl(address.in6.sin6_flowinfo)), unsigned(address.in6.sin6_scope_id));
-    case AF_UNIX: {
-        size_t path = length > offsetof(sockaddr_un, sun_path) ? length - offsetof(sockaddr_un, sun_path) : 0;
-        if (path && address.un.sun_path[0] == 0)
-            return PyBytes_FromStringAndSize(address.un.sun_path, Py_ssize_t(path));
-        return PyUnicode_DecodeFSDefaultAndSize(address.un.sun_path, Py_ssize_t(strnlen(address.un.sun_path, path)));
-    }
-    default: {
-        Shadow shadow(self);
-        if (!shadow.object()) return nullptr;
-        of(shadow.object())->fd = fd;
-        PyObject* result = PyObject_CallMethod(shadow.object(), "getpeername", nullptr);
-        if (result || !PyErr_ExceptionMatches(PyExc_OSError)) return result;
-        PyErr_Clear(); // the peer has left already
-        Py_RETURN_NONE;
-    }
-    }
+PyObject* address_of(PyObject* self, int fd, const SocketAddress& address, socklen_t length) {
+    if (length == 0 || socket_address_known(address.any.sa_family)) return socket_address(address, length);
+    Shadow shadow(self);
+    if (!shadow.object()) return nullptr;
+    of(shadow.object())->fd = fd;
+    PyObject* result = PyObject_CallMethod(shadow.object(), "getpeername", nullptr);
+    if (result || !PyErr_ExceptionMatches(PyExc_OSError)) return result;
+    PyErr_Clear(); // the peer has left already
+    Py_RETURN_NONE;
 }
 
 PyObject* accept(PyObject* self, PyObject*) {
     if (!world()) return nullptr;
     Waits waits(self);
     if (waits.never() && !poll_turn()) return nullptr;
-    Address address;
+    SocketAddress address;
     socklen_t length;
     int64_t fd = perform("accept", waits.timeout, [&]() -> int64_t {
         memset(&address, 0, sizeof address);

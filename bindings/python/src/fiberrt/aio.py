@@ -23,6 +23,8 @@ from collections.abc import Awaitable, Callable, Generator
 from typing import Any, ParamSpec, TypeVar
 
 from . import _fiberrt
+from ._datagrams import DatagramTransport
+from ._pipes import ReadPipeTransport, WritePipeTransport
 from ._scopes import shield
 from ._transports import StreamTransport
 
@@ -223,6 +225,21 @@ class EventLoop(_fiberrt.Loop, asyncio.SelectorEventLoop):
         )  # fmt: skip
         StreamTransport(self, rawsock, ssl_protocol, extra=extra, server=server)
         return ssl_protocol._app_transport  # type: ignore[attr-defined]
+
+    def _make_datagram_transport(
+        self, sock: Any, protocol: Any, address: Any = None, waiter: Any = None, extra: Any = None
+    ) -> DatagramTransport:
+        return DatagramTransport(self, sock, protocol, address, waiter, extra)
+
+    def _make_read_pipe_transport(
+        self, pipe: Any, protocol: Any, waiter: Any = None, extra: Any = None
+    ) -> ReadPipeTransport:
+        return ReadPipeTransport(self, pipe, protocol, waiter, extra)
+
+    def _make_write_pipe_transport(
+        self, pipe: Any, protocol: Any, waiter: Any = None, extra: Any = None
+    ) -> WritePipeTransport:
+        return WritePipeTransport(self, pipe, protocol, waiter, extra)
 
     @staticmethod
     def _attach(server: Any, transport: Any) -> None:
