@@ -11,6 +11,7 @@ extern PyMethodDef io_functions[];
 extern PyMethodDef life_functions[];
 extern PyMethodDef native_functions[];
 extern PyMethodDef offload_functions[];
+extern PyMethodDef reader_functions[];
 extern PyMethodDef running_loop_functions[];
 extern PyMethodDef scope_functions[];
 extern PyMethodDef sight_functions[];

@@ -446,6 +446,21 @@ PyObject* add_callback(PyObject* self, PyObject* handle) {
     Py_RETURN_NONE;
 }
 
+// The arguments by name are kept, because a new dict would cost as much as the rest.
+PyObject* create_future(PyObject* self, PyObject*) {
+    static PyObject* type;
+    static PyObject* none;
+    if (!type) {
+        PyObject* module = PyImport_ImportModule("asyncio.futures");
+        type = module ? PyObject_GetAttrString(module, "Future") : nullptr;
+        Py_XDECREF(module);
+    }
+    if (!none) none = PyTuple_New(0);
+    LoopObject* loop = loop_of(self);
+    if (!loop->of_future) loop->of_future = Py_BuildValue("{sO}", "loop", self);
+    return type && none && loop->of_future ? PyObject_Call(type, none, loop->of_future) : nullptr;
+}
+
 PyObject* time(PyObject*, PyObject*) { return PyFloat_FromDouble(now_s()); }
 
 PyObject* stop(PyObject* self, PyObject*) {
@@ -593,6 +608,7 @@ int loop_traverse(PyObject* self, visitproc visit, void* arg) {
     for (size_t i = 0; i < loop->ready.size(); i++) Py_VISIT(loop->ready.at(i));
     for (size_t i = 0; i < loop->timers.size(); i++) Py_VISIT(loop->timers.at(i));
     for (Watch* watch = loop->watches; watch; watch = watch->next_of_loop) Py_VISIT(watch->owner);
+    Py_VISIT(loop->of_future);
     return 0;
 }
 
@@ -611,6 +627,7 @@ void drop_watches(LoopObject* loop) {
 }
 
 int loop_clear(PyObject* self) {
+    Py_CLEAR(loop_of(self)->of_future);
     drop_callbacks(loop_of(self));
     drop_watches(loop_of(self));
     return 0;
@@ -633,6 +650,7 @@ PyObject* drop(PyObject* self, PyObject*) {
     Py_RETURN_NONE;
 }
 
+PyObject* is_in_debug_mode(PyObject* self, PyObject*) { return PyBool_FromLong(loop_of(self)->debug); }
 PyObject* get_debug(PyObject* self, void*) { return PyBool_FromLong(loop_of(self)->debug); }
 int set_debug(PyObject* self, PyObject* value, void*) {
     int on = value ? PyObject_IsTrue(value) : 0;
@@ -658,6 +676,8 @@ PyMethodDef loop_methods[] = {
     {"call_at", as_method(call_at), METH_FASTCALL | METH_KEYWORDS,
      "call_at($self, when, callback, /, *args, context=None)\n--\n\nCall the callback at a time of loop.time(). Return "
      "its TimerHandle."},
+    {"get_debug", is_in_debug_mode, METH_NOARGS, "get_debug($self, /)\n--\n\nWhether the loop is in debug mode."},
+    {"create_future", create_future, METH_NOARGS, "create_future($self, /)\n--\n\nReturn a new Future of this loop."},
     {"_call_at", as_method(plain_call_at), METH_FASTCALL | METH_KEYWORDS, nullptr},
     {"_add_callback", add_callback, METH_O, nullptr},
     {"_add_callback_signalsafe", add_callback, METH_O, nullptr},

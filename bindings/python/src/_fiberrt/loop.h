@@ -82,6 +82,7 @@ struct LoopObject {
     uint64_t world;      // the number of the world where the loop ran last
     fiber_event_t wake;  // ends the wait of the fiber that runs the loop
     char* scratch;       // for receiving; null until used
+    PyObject* of_future; // the arguments by name for a Future of the loop; null until used
     uint64_t timers_made;
     bool waits; // the fiber waits, and wake has not been set since
     bool stopping;

@@ -4,6 +4,7 @@
 #include "functions.h"
 #include "loop.h"
 #include "queue.h"
+#include "streams.h"
 #include "waiting.h"
 
 #include <initializer_list>
@@ -49,10 +50,11 @@ int execute(PyObject* module) {
     }
     if (PyModule_AddObjectRef(module, "CancelledError", cancelled_error) < 0) return -1;
     for (PyMethodDef* table : {fiber_functions, switching_functions, scope_functions, io_functions, offload_functions,
-                               sight_functions, life_functions, native_functions, running_loop_functions,
-                               signal_functions, socket_functions, transport_functions})
+                               sight_functions, life_functions, native_functions, reader_functions,
+                               running_loop_functions, signal_functions, socket_functions, transport_functions})
         if (PyModule_AddFunctions(module, table) < 0) return -1;
-    for (PyTypeObject* type : {&HandleType, &TimerHandleType, &LoopType})
+    for (PyTypeObject* type :
+         {&HandleType, &TimerHandleType, &LoopType, &CoroutineType, &ReaderType, &ReaderProtocolType, &WriterType})
         if (PyModule_AddType(module, type) < 0) return -1;
     if (locks_add(module) < 0 || queues_add(module) < 0 || channels_add(module) < 0) return -1;
     // The version of the package, too, which has no separate number.

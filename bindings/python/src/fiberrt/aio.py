@@ -22,7 +22,7 @@ from asyncio.log import logger
 from collections.abc import Awaitable, Callable, Generator
 from typing import Any, ParamSpec, TypeVar
 
-from . import _fiberrt
+from . import _fiberrt, _streams  # noqa: F401
 from ._datagrams import DatagramTransport
 from ._pipes import ReadPipeTransport, WritePipeTransport
 from ._scopes import shield

@@ -1,0 +1,33 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+// The types from which the StreamReader, StreamReaderProtocol and StreamWriter of fiberrt.aio derive.
+#pragma once
+
+#include "coroutine.h"
+
+namespace fiberrt_python {
+
+struct ReaderObject {
+    PyObject_HEAD PyObject* buffer; // a bytearray, or null: empty
+    PyObject* chunk;                // the data, when it is one bytes object: then the buffer is empty; or null
+    PyObject* waiter;               // the future of the waiting read; null or None: none waits
+    PyObject* exception;
+    PyObject* transport;
+    PyObject* loop;
+    PyObject* limit_given; // as it has been set
+    size_t limit;          // in bytes
+    size_t taken;          // bytes that reads have taken so far
+    bool eof;
+    bool paused; // the transport: by the reader
+};
+
+struct ProtocolObject {
+    PyObject_HEAD PyObject* reader_reference; // weak
+    bool paused;                              // writing is
+    bool connection_lost;
+};
+
+inline bool is_none(PyObject* object) { return !object || object == Py_None; }
+
+extern PyTypeObject ReaderType, ReaderProtocolType, WriterType;
+
+} // namespace fiberrt_python

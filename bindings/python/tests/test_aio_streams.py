@@ -1,0 +1,438 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
+"""asyncio's streams on fiberrt.aio: the same results as on asyncio's own loop, by methods in C++."""
+
+import asyncio
+import gc
+import inspect
+import random
+import socket
+import sys
+import warnings
+import weakref
+
+import pytest
+from recording import LOOPS, run
+
+SEVERAL = [(b"\n", b"ab"), ()] if sys.version_info >= (3, 13) else []  # separators
+
+
+class Paused:
+    """Stands for the transport of a reader."""
+
+    def __init__(self):
+        self.calls = []
+
+    def pause_reading(self):
+        self.calls.append("pause")
+
+    def resume_reading(self):
+        self.calls.append("resume")
+
+
+# --- Readers
+
+
+def test_their_classes():
+    async def main():
+        reader, writer = await asyncio.open_connection(*server.sockets[0].getsockname())
+        for ours, plain in (reader, asyncio.StreamReader), (writer, asyncio.StreamWriter):
+            assert isinstance(ours, plain) and type(ours) is not plain and type(ours).__name__ == plain.__name__
+        assert isinstance(writer.transport.get_protocol(), asyncio.StreamReaderProtocol)
+        assert type(asyncio.StreamReader(loop=other)) is asyncio.StreamReader
+        assert type(asyncio.StreamReader()) is type(reader)
+
+        class Own(asyncio.StreamReader):
+            pass
+
+        assert type(Own(loop=asyncio.get_running_loop())) is Own
+        writer.close()
+
+    async def serve():
+        nonlocal server
+        server = await asyncio.start_server(lambda reader, writer: writer.close(), "127.0.0.1", 0)
+        await main()
+        server.close()
+
+    server = None
+    other = asyncio.SelectorEventLoop()
+    run(serve())
+    other.close()
+
+
+def some_reads(chance):
+    """A list of reads, and of feeds between them."""
+    script = []
+    for _ in range(chance.randint(1, 25)):
+        kind = chance.choice(["feed"] * 6 + ["read", "read", "all", "exactly", "line", "line", "until", "until"])
+        if kind == "feed":
+            data = bytes(chance.choice(b"ab\n;") for _ in range(chance.choice([0, 1, 2, 3, 5, 9, 40, 200])))
+            script.append(("feed_data", chance.choice([bytes, bytearray, memoryview])(data)))
+        elif kind == "read":
+            script.append(("read", chance.choice([0, 1, 2, 7, 1000])))
+        elif kind == "all":
+            script.append(("read", -1))
+        elif kind == "exactly":
+            script.append(("readexactly", chance.choice([-1, 0, 1, 3, 10, 50])))
+        elif kind == "line":
+            script.append(("readline",))
+        else:
+            script.append(("readuntil", chance.choice([b"\n", b";", b"ab", b"aab\n", b"", *SEVERAL])))
+    end = chance.choice(["eof", "eof", "error", "cancel"])
+    script.append(("feed_eof",) if end == "eof" else ("set_exception", OSError("end")) if end == "error" else ("stop",))
+    script += [(chance.choice(["readline", "read", "exception", "at_eof"]),) for _ in range(3)]
+    return script
+
+
+async def play(script, limit):
+    """Returns what the calls of a reader return, or raise, in the order of their ends."""
+    loop = asyncio.get_running_loop()
+    reader = asyncio.StreamReader(limit=limit, loop=loop)
+    transport = Paused()
+    reader.set_transport(transport)
+    results = []
+
+    async def read(name, args):
+        try:
+            result = await getattr(reader, name)(*args)
+        except asyncio.CancelledError:
+            result = "cancelled"
+        except BaseException as error:
+            result = type(error), str(error), getattr(error, "partial", None), getattr(error, "consumed", None)
+        results.append((name, result, bytes(reader._buffer)))
+
+    tasks = []
+    for name, *args in script:
+        if name == "stop":
+            for task in tasks:
+                task.cancel()
+        elif inspect.iscoroutinefunction(getattr(asyncio.StreamReader, name)):
+            if not tasks or tasks[-1].done():  # one at a time
+                tasks.append(loop.create_task(read(name, args)))
+        else:
+            try:
+                results.append((name, getattr(reader, name)(*args)))
+            except AssertionError as error:
+                results.append(str(error))
+        for _ in range(3):
+            await asyncio.sleep(0)
+    for task in tasks:
+        task.cancel()
+    await asyncio.gather(*tasks)
+    return [str(result) for result in results], transport.calls, repr(reader).replace("transport=", "")[:20]
+
+
+@pytest.mark.parametrize("seed", range(0, 300, 100))
+def test_reads_give_the_same_as_on_asyncios_loop(seed):
+    for number in range(seed, seed + 100):
+        outcomes = []
+        for factory in LOOPS:
+            chance = random.Random(number)
+            outcomes.append(run(play(some_reads(chance), chance.choice([1, 4, 16, 65536])), factory))
+        assert outcomes[0] == outcomes[1], number
+
+
+def test_attributes_that_programs_use():
+    async def main():
+        reader = asyncio.StreamReader(limit=5)
+        assert reader._limit == 5 and reader._buffer == b"" and repr(reader) == "<StreamReader limit=5>"
+        reader.feed_data(b"abc")
+        reader._buffer.extend(b"def")
+        assert await reader.read(2) == b"ab" and reader._buffer == bytearray(b"cdef")
+        reader._buffer = bytearray(b"12")
+        assert await reader.readexactly(n=2) == b"12"
+        reader.feed_data(data=b"x\ny")
+        assert await reader.readuntil(separator=b"\n") == b"x\n" and await reader.read(n=1) == b"y"
+        reader._limit = float("inf")
+        reader.feed_data(b"z" * 100 + b"\n")
+        assert len(await reader.readline()) == 101 and reader._limit == float("inf")
+        for wrong in "text", None:
+            with pytest.raises(TypeError):
+                reader._limit = wrong
+            with pytest.raises(TypeError):
+                reader._buffer = wrong
+        with pytest.raises(TypeError):
+            reader.read(1, 2)
+        with pytest.raises(TypeError):
+            reader.readexactly()
+        with pytest.raises(TypeError):
+            reader.read(m=1)
+        with pytest.raises(TypeError):
+            await reader.readexactly("text")
+        reader.feed_data(b"1\n2\n")
+        reader.feed_eof()
+        assert [line async for line in reader] == [b"1\n", b"2\n"] and reader.at_eof()
+
+    run(main())
+
+
+def test_a_second_reader_is_refused_and_the_first_goes_on():
+    async def main():
+        reader = asyncio.StreamReader()
+        first = asyncio.create_task(reader.read(10))
+        await asyncio.sleep(0)
+        for call in reader.read(1), reader.readline(), reader.readexactly(3), reader.readuntil(b";"):
+            with pytest.raises(RuntimeError, match=r"called while another coroutine is\s+already waiting"):
+                await call
+        reader.feed_data(b"data")
+        assert await first == b"data"
+
+    run(main())
+
+
+def test_a_reader_that_waits_again_is_woken_again():
+    """A read that is woken must not drop the waiter of another read, which has begun in between."""
+
+    async def main():
+        reader = asyncio.StreamReader()
+        first = asyncio.create_task(reader.readexactly(1))
+        await asyncio.sleep(0)
+        reader.feed_data(b"1")
+        second = reader.readexactly(2)
+        waiter = second.send(None)
+        assert await first == b"1" and reader._waiter is waiter
+        reader.feed_data(b"23")
+        with pytest.raises(StopIteration, match="23"):
+            second.send(None)
+
+    run(main())
+
+
+def test_a_read_may_take_data_that_another_one_has_searched():
+    async def main():
+        reader = asyncio.StreamReader()
+        line = asyncio.create_task(reader.readline())
+        reader.feed_data(b"abc")
+        await asyncio.sleep(0)
+        assert await reader.read(2) == b"ab"
+        reader.feed_data(b"d\n")
+        assert await line == b"cd\n"
+
+    run(main())
+
+
+# --- The coroutines
+
+
+def test_they_are_coroutines():
+    async def main():
+        reader = asyncio.StreamReader()
+        call = reader.read(1)
+        assert asyncio.iscoroutine(call) and inspect.isawaitable(call)
+        assert call.__name__ == "read" and call.__qualname__ == "StreamReader.read" and "StreamReader.read" in repr(call)
+        task = asyncio.create_task(call)
+        await asyncio.sleep(0)
+        assert "StreamReader.read" in repr(task) and not call.cr_running
+        with pytest.raises(RuntimeError, match="coroutine is being awaited already"):
+            await call
+        reader.feed_data(b"ab")
+        assert await task == b"a"
+        with pytest.raises(RuntimeError, match="cannot reuse already awaited coroutine"):
+            await call
+        with pytest.raises(RuntimeError, match="cannot reuse"):
+            call.throw(ValueError)
+        call.close()
+        assert await asyncio.wait_for(reader.read(5), 60) == b"b"
+        with pytest.raises(asyncio.TimeoutError):
+            await asyncio.wait_for(reader.read(5), 0.001)
+        assert await asyncio.gather(asyncio.sleep(0), reader.read(0)) == [None, b""]
+        reader.feed_data(b"c")
+        assert await reader.read(5) == b"c"
+
+    run(main())
+
+
+def test_they_may_be_driven_by_hand():
+    async def main():
+        reader = asyncio.StreamReader()
+        call = reader.readexactly(2)
+        with pytest.raises(TypeError, match="just-started"):
+            call.send(5)
+        future = call.send(None)
+        assert asyncio.isfuture(future) and future is reader._waiter
+        with pytest.raises(KeyError, match="thrown"):
+            call.throw(KeyError("thrown"))
+        assert reader._waiter is None
+        call = reader.readexactly(2)
+        next(iter(call))
+        call.close()
+        assert reader._waiter is None
+        for wrong in (), (5,), (int,):
+            fresh = reader.readexactly(2)
+            with pytest.raises(TypeError):
+                fresh.throw(*wrong)
+            fresh.close()
+        fresh = reader.read(1)
+        with pytest.raises(ValueError, match="arguments"):
+            fresh.throw(ValueError, "arguments", None)
+        reader.feed_data(b"ab")
+        with pytest.raises(StopIteration) as end:
+            reader.readexactly(2).send(None)
+        assert end.value.value == b"ab"
+        del call, fresh
+        forgotten = reader.readexactly(1)
+        forgotten.send(None)
+        del forgotten
+        assert reader._waiter is None
+
+    run(main())
+
+
+def test_one_that_is_never_awaited_is_reported():
+    async def main():
+        reader = asyncio.StreamReader()
+        for name, *args in ("read", 1), ("readexactly", 1), ("readuntil", b";"), ("readline",):
+            with pytest.warns(RuntimeWarning, match=f"coroutine 'StreamReader.{name}' was never awaited"):
+                getattr(reader, name)(*args)
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            reader.read(1).close()
+        assert caught == []
+
+    run(main())
+
+
+def test_a_cycle_through_a_waiting_read_is_freed():
+    async def main():
+        reader = asyncio.StreamReader()
+        call = reader.read(1)
+        call.send(None)
+        reader._exception = call
+        return weakref.ref(reader)
+
+    ref = run(main())
+    gc.collect()
+    assert ref() is None
+
+
+# --- Writers
+
+
+@pytest.mark.parametrize("factory", LOOPS)
+def test_drain(factory):
+    async def main():
+        loop = asyncio.get_running_loop()
+        ends = socket.socketpair()
+        ends[1].setblocking(False)
+        reader, writer = await asyncio.open_connection(sock=ends[0])
+        writer.transport.set_write_buffer_limits(high=10)
+        await writer.drain()
+        size = 0
+        while not (waits := writer.transport.get_write_buffer_size()):
+            writer.write(data=b"x" * 100_000)
+            size += 100_000
+        assert waits
+        draining = asyncio.create_task(writer.drain())
+        cancelled = asyncio.create_task(writer.drain())
+        await asyncio.sleep(0)
+        cancelled.cancel()
+        while size:
+            assert not draining.done() or size < 100_000 * 50
+            size -= len(await loop.sock_recv(ends[1], 1 << 20))
+        await draining
+        with pytest.raises(asyncio.CancelledError):
+            await cancelled
+        writer.writelines([b"a", b"b"])
+        assert await loop.sock_recv(ends[1], 10) == b"ab"
+        reader.set_exception(ValueError("of the reader"))
+        with pytest.raises(ValueError, match="of the reader"):
+            await writer.drain()
+        reader._exception = None
+        writer.close()
+        with pytest.raises(ConnectionResetError):
+            await writer.drain()
+            await writer.drain()
+        await writer.wait_closed()
+        ends[1].close()
+
+    run(main(), factory)
+
+
+def test_a_drain_waits_for_any_protocol():
+    """Also for one whose helper outlives a cancel."""
+
+    async def helper():
+        events.append("begins")
+        try:
+            await asyncio.Event().wait()
+        except asyncio.CancelledError:
+            events.append("cancelled")
+            await asyncio.sleep(0)
+        events.append("ends")
+
+    async def main():
+        class Transport(asyncio.Transport):
+            def is_closing(self):
+                return False
+
+        class Protocol(asyncio.Protocol):
+            _drain_helper = staticmethod(helper)
+
+        protocol = Protocol()
+        writer = asyncio.StreamWriter(Transport(), protocol, None, asyncio.get_running_loop())
+        draining = asyncio.create_task(writer.drain())
+        await asyncio.sleep(0)
+        draining.cancel()
+        assert await draining is None
+        draining = writer.drain()
+        draining.send(None)
+        draining.close()
+        writer._transport.is_closing = lambda: True
+
+    events = []
+    run(main())
+    assert events == ["begins", "cancelled", "ends", "begins"]
+
+
+def test_a_drain_that_is_never_awaited_is_reported():
+    async def main():
+        ends = socket.socketpair()
+        _, writer = await asyncio.open_connection(sock=ends[0])
+        with pytest.warns(RuntimeWarning, match=r"coroutine 'StreamWriter\.drain' was never awaited"):
+            writer.drain()
+        writer.close()
+        await writer.wait_closed()
+        ends[1].close()
+
+    run(main())
+
+
+@pytest.mark.parametrize("size", [100_000, 3_000_000])
+def test_a_slow_reader_pauses_the_sender(size):
+    async def main():
+        async def serve(reader, writer):
+            for _ in range(size // 1000):
+                writer.write(b"x" * 1000)
+                await writer.drain()
+            writer.close()
+
+        server = await asyncio.start_server(serve, "127.0.0.1", 0)
+        reader, writer = await asyncio.open_connection(*server.sockets[0].getsockname(), limit=1000)
+        got = 0
+        while data := await reader.read(700):
+            got += len(data)
+            assert len(reader._buffer) < 600_000
+        writer.close()
+        server.close()
+        return got
+
+    assert run(main()) == size
+
+
+def test_an_exception_of_the_connection_reaches_the_read():
+    async def main():
+        server = socket.create_server(("127.0.0.1", 0))
+        reader, writer = await asyncio.open_connection(*server.getsockname())
+        connection, _ = server.accept()
+        reading = asyncio.create_task(reader.readline())
+        await asyncio.sleep(0)
+        connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, b"\1\0\0\0\0\0\0\0")
+        connection.close()
+        with pytest.raises(ConnectionResetError):
+            await reading
+        with pytest.raises(ConnectionResetError):
+            await reader.read(1)
+        with pytest.raises(ConnectionResetError):
+            await writer.drain()
+        server.close()
+
+    run(main())
