@@ -74,6 +74,8 @@ def test_withdraw_takes_back_one_exception():
         _fiberrt.withdraw(1, first)
     with pytest.raises(TypeError):
         _fiberrt.withdraw(fiber)
+    with pytest.raises(TypeError):
+        _fiberrt.abandon(1)
 
 
 def test_a_withdrawn_exception_ends_no_wait():
@@ -229,6 +231,22 @@ def threads_executor():
     from fiberrt.compat.gevent.threadpool import ThreadPoolExecutor
 
     return ThreadPoolExecutor(2)
+
+
+def test_the_end_of_the_program(lines):
+    # As with gevent, a greenlet does not learn of it: one that catches everything would not end.
+    assert lines("""
+        from fiberrt.compat import gevent
+        def stubborn():
+            while True:
+                try: gevent.sleep(0.001)
+                except: print("caught")
+        gevent.spawn(stubborn)
+        gevent.spawn_raw(stubborn)
+        gevent.spawn_later(1000, stubborn)
+        gevent.sleep(0.001)
+        print("end")
+    """) == ["end"]
 
 
 # --- Servers
