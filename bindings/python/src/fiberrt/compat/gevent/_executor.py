@@ -15,7 +15,7 @@ class ThreadPoolExecutor(FiberExecutor):
 
     kill_on_exit = False
 
-    def submit(self, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:  # type: ignore[override]
+    def submit(self, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
         """Let a thread call fn(*args, **kwargs), and return a Future."""
         return super().submit(_fiberrt.offload, fn, *args, **kwargs)
 

@@ -65,7 +65,7 @@ class _Watcher:
     def fail(self, error: BaseException) -> None:
         """Raise an exception in the greenlet that waits for the watcher by hub.wait()."""
         waiter = getattr(self._callback, "__self__", None)
-        if hasattr(waiter, "throw"):
+        if waiter is not None and hasattr(waiter, "throw"):
             waiter.throw(error)
 
     def __enter__(self) -> _Watcher:

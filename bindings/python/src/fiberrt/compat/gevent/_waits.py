@@ -88,7 +88,7 @@ def joinall(
     """Wait until the greenlets, or `count` of them, have ended, or the timeout in seconds has passed. Return those that
     have. raise_error: raise the exception of the first that fails."""
     if not raise_error:
-        return wait(greenlets, timeout, count)
+        return list(iwait(greenlets, timeout, count))
     done = []
     for greenlet in iwait(greenlets, timeout, count):
         if getattr(greenlet, "exception", None) is not None:

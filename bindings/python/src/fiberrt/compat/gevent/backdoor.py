@@ -22,7 +22,7 @@ class BackdoorServer(StreamServer):
         self.locals: dict[str, Any] = {**(locals or {})}
         self.banner = banner
 
-    def handle(self, sock: Any, address: Any) -> None:  # type: ignore[override]
+    def handle(self, sock: Any, address: Any) -> None:
         """Serve a connection."""
         with suppress(OSError, EOFError):
             console = _Console(sock, self.locals)

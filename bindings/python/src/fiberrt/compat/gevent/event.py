@@ -14,7 +14,7 @@ from .timeout import Timeout, within
 __all__ = ["AsyncResult", "Event"]
 
 
-class Event(Linkable, _fiberrt.Event):  # type: ignore[misc]
+class Event(Linkable, _fiberrt.Event):
     """fiberrt.Event with rawlink(), for gevent.wait()."""
 
     _keeps_links = True
@@ -100,7 +100,7 @@ class AsyncResult(Linkable):
             raise made(*self._exc_info[:2]).with_traceback(self._exc_info[2])
         return self._value
 
-    def get(self, block: bool = True, timeout: float | None = None) -> Any:
+    def get(self, block: bool = True, timeout: Any = None) -> Any:
         """Wait, and return the value or raise the exception. Timeout: there is none in time."""
         if not self._event._flag and not (block and within(timeout, self._event.wait)):
             raise Timeout(timeout if block else None)
@@ -110,7 +110,7 @@ class AsyncResult(Linkable):
         """get() without waiting."""
         return self.get(False)
 
-    def wait(self, timeout: float | None = None) -> Any:
+    def wait(self, timeout: Any = None) -> Any:
         """Wait until there is a value, an exception, or the timeout in seconds has passed. Return the value, or
         None."""
         try:

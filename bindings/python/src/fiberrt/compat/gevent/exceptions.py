@@ -3,7 +3,10 @@
 
 from __future__ import annotations
 
-__all__ = ["LoopExit"]
+__all__ = [
+    "BlockingSwitchOutError", "ConcurrentObjectUseError", "GreenletExit", "HubDestroyed", "InvalidSwitchError",
+    "InvalidThreadUseError", "LoopExit",
+]  # fmt: skip
 
 try:
     from greenlet import GreenletExit  # the class that programs import from greenlet

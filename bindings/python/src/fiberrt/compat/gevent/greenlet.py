@@ -264,16 +264,16 @@ class Greenlet(RawGreenlet):
 
     # --- Waiting for its end
 
-    def _wait(self, timeout: float | None) -> bool:
+    def _wait(self, timeout: Any) -> bool:
         if self._ended:
             return True
         if self is getcurrent():
             raise AssertionError("a Greenlet cannot wait for its own end")
         if self._over is None:
             self._over = _fiberrt.Event()
-        return self._ended or within(timeout, self._over.wait)
+        return self._ended or bool(within(timeout, self._over.wait))
 
-    def join(self, timeout: Timeout | float | None = None) -> None:
+    def join(self, timeout: Any = None) -> None:
         """Wait until the Greenlet has ended, or the timeout in seconds has passed."""
         try:
             self._wait(timeout)
@@ -281,7 +281,7 @@ class Greenlet(RawGreenlet):
             if error is not timeout:
                 raise
 
-    def get(self, block: bool = True, timeout: Timeout | float | None = None) -> Any:
+    def get(self, block: bool = True, timeout: Any = None) -> Any:
         """Wait for the end, and return the result or raise the exception. Timeout: it has not ended in time."""
         if not self._ended and not (block and self._wait(timeout)):
             raise Timeout(timeout)

@@ -50,7 +50,7 @@ class Hub(RawGreenlet):
 
     minimal_ident = 0
     parent = None
-    dead = False  # type: ignore[assignment]
+    dead = False
 
     def __bool__(self) -> bool:
         return True
@@ -140,7 +140,7 @@ class Hub(RawGreenlet):
         """End the wait for a watcher by an exception."""
         watcher.fail(error)
 
-    def switch(self) -> None:  # type: ignore[override]
+    def switch(self) -> None:
         """Let other fibers run, until one throws into this one."""
         _fiberrt.park()
 

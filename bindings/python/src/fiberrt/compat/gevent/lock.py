@@ -11,7 +11,7 @@ from ._links import Linkable
 __all__ = ["BoundedSemaphore", "DummySemaphore", "RLock", "Semaphore"]
 
 
-class Semaphore(Linkable, _fiberrt.Semaphore):  # type: ignore[misc]
+class Semaphore(Linkable, _fiberrt.Semaphore):
     """fiberrt.Semaphore with a counter, wait() and rawlink()."""
 
     _keeps_links = True
@@ -68,8 +68,8 @@ class Semaphore(Linkable, _fiberrt.Semaphore):  # type: ignore[misc]
             self.release()
         return self.counter
 
-    def __enter__(self) -> None:
-        self.acquire()
+    def __enter__(self) -> bool:
+        return self.acquire()
 
     def __exit__(self, *error: object) -> None:
         self.release()

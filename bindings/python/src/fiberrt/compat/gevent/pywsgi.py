@@ -377,6 +377,6 @@ class WSGIServer(StreamServer):
         for scope in list(self.idle):
             scope.cancel()
 
-    def handle(self, sock: Any, address: Any) -> None:  # type: ignore[override]
+    def handle(self, sock: Any, address: Any) -> None:
         """Serve a connection."""
         self.handler_class(sock, address, self).handle()

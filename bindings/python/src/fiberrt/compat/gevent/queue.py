@@ -31,7 +31,7 @@ __all__ = [
 class _End:
     """Iteration ends where StopIteration has been put in."""
 
-    __class_getitem__ = classmethod(GenericAlias)
+    __class_getitem__: Any = classmethod(GenericAlias)
 
     def __iter__(self) -> Any:
         return self
@@ -170,7 +170,7 @@ class SimpleQueue(_End):
     def _wait(self, condition: Condition, ready: Callable[[], bool], block: bool, timeout: float | None) -> bool:
         if not block or ready():
             return ready()
-        return within(timeout, lambda seconds: condition.wait_for(ready, seconds))
+        return bool(within(timeout, lambda seconds: condition.wait_for(ready, seconds)))
 
 
 class Queue(SimpleQueue):
