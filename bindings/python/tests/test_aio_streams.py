@@ -53,6 +53,7 @@ def test_their_classes():
         await main()
         server.close()
 
+    assert str(inspect.signature(asyncio.StreamReader)) == "(limit=65536, loop=None)"
     server = None
     other = asyncio.SelectorEventLoop()
     run(serve())

@@ -5,6 +5,7 @@ are asyncio's own. asyncio.StreamReader(...) and the like make these when their 
 from __future__ import annotations
 
 import asyncio
+import inspect
 from typing import Any
 
 from . import _fiberrt
@@ -33,6 +34,7 @@ def _make_in_place_of(plain: type, ours: Any, loop_at: int) -> None:
             loop = asyncio._get_running_loop()
         return ours.__new__(ours) if isinstance(loop, _fiberrt.Loop) else object.__new__(cls)
 
+    __new__.__signature__ = inspect.signature(plain.__init__)  # type: ignore[attr-defined, misc]
     plain.__new__ = __new__  # type: ignore[method-assign, assignment]
 
 
