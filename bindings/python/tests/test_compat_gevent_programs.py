@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
 """Programs for gevent that run on fibers by fiberrt.compat.gevent: locust, flask-socketio, gunicorn's and celery's own
-gevent workers, zmq.green."""
+gevent workers, zmq.green. bindings/python/docs/coming-from.md shows the commands and imports."""
 
 import contextlib
 import os
@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 import urllib.request
+from pathlib import Path
 
 import pytest
 import servers
@@ -173,6 +174,14 @@ def kind(number):
             if worker.poll() is None:
                 worker.kill()
             worker.wait()
+
+
+def test_the_imports_of_the_page(lines):
+    text = (Path(__file__).parent.parent / "docs" / "coming-from.md").read_text()
+    part = text.partition("### gevent's own interface")[2].partition("\n## ")[0]
+    imports = [line.strip() for line in part.splitlines() if line.startswith(("    from", "    import"))]
+    assert len(imports) == 4 and imports.pop() == "import flask_socketio"
+    assert lines("\n".join([*imports, "print(monkey, pool.Pool(1).apply(len, ['abc']))"]))[0].endswith(" 3")
 
 
 def test_green_sockets_of_zmq(lines):
