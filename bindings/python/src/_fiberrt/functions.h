@@ -9,6 +9,7 @@ namespace fiberrt_python {
 extern PyMethodDef fiber_functions[];
 extern PyMethodDef io_functions[];
 extern PyMethodDef life_functions[];
+extern PyMethodDef mount_functions[];
 extern PyMethodDef native_functions[];
 extern PyMethodDef offload_functions[];
 extern PyMethodDef reader_functions[];
@@ -22,6 +23,10 @@ extern PyMethodDef transport_functions[];
 
 // Adds the functions that never wait, by pybind11.
 int settings_add(PyObject* module);
+
+// The module's functions of these names.
+PyObject* offload(PyObject*, PyObject* const* args, Py_ssize_t count, PyObject* names);
+PyObject* offload_detached(PyObject*, PyObject* const* args, Py_ssize_t count, PyObject* names);
 
 // Whether the number of arguments is allowed; sets TypeError if not.
 inline bool takes(const char* name, Py_ssize_t count, Py_ssize_t least, Py_ssize_t most) {

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 // Input and output on descriptors. Each function takes a timeout in seconds as its last argument, None for ever, and
 // raises TimeoutError when the timeout has passed.
-#include "io.h"
-
+#include "files.h"
 #include "functions.h"
+#include "transfer.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -25,6 +25,8 @@ bool flags_of(PyObject* object, int* out) {
     PyErr_SetString(PyExc_OverflowError, "too large for a C int");
     return false;
 }
+
+bool may_wait() { return this_world && in_own_frames(this_world) && fiber_here() == 1; }
 
 namespace {
 
@@ -245,22 +247,12 @@ enum class Waiting { never, blocks, nonblocking };
 // Calls on pipes, sockets, terminals and descriptors without a file (an eventfd) may wait; calls on others, and on numbers
 // that are no descriptors, never do.
 Waiting waiting_of(int fd) {
-    struct stat status;
-    if (fstat(fd, &status) < 0) return Waiting::never;
-    mode_t kind = status.st_mode & S_IFMT;
+    struct statx status;
+    if (!known_status(fd, &status)) return Waiting::never;
+    mode_t kind = status.stx_mode & S_IFMT;
     if (kind == S_IFCHR ? !isatty(fd) : kind != S_IFIFO && kind != S_IFSOCK && kind != 0) return Waiting::never;
     int flags = fcntl(fd, F_GETFL);
     return flags < 0 ? Waiting::never : flags & O_NONBLOCK ? Waiting::nonblocking : Waiting::blocks;
-}
-
-// Whether the caller may wait as a fiber: its thread has fibers, and it does not run in a greenlet, nor in a signal handler
-// or finalizer that runs during a switch.
-bool may_wait() {
-    if (!this_world || !in_own_frames(this_world)) return false;
-    static fiber_wg_t nothing; // waiting for it takes no time
-    int result = fiber_wg_wait(&nothing);
-    if (result == -EINTR) fiber_interrupt(this_world->current->handle, nullptr); // kept for the call itself
-    return result != -EPERM;
 }
 
 PyObject* may_wait_here(PyObject*, PyObject*) { return PyBool_FromLong(may_wait()); }
@@ -279,6 +271,14 @@ PyObject* would_wait(PyObject*, PyObject* number) {
     case Waiting::never: break;
     }
     Py_RETURN_FALSE;
+}
+
+// Returns the descriptor, if so many arguments are given and the first is a plain number; else -1.
+int plain_descriptor(PyObject* const* args, Py_ssize_t count, Py_ssize_t wanted) {
+    if (count != wanted || !PyLong_CheckExact(args[0])) return -1;
+    long fd = PyLong_AsLong(args[0]);
+    if (fd == -1) PyErr_Clear();
+    return fd >= 0 && fd <= INT_MAX ? int(fd) : -1;
 }
 
 // The buffers of a sequence, for one call.
@@ -320,10 +320,8 @@ private:
 // Whether a call of the os module waits as a fiber: its descriptor may wait, and the thread has fibers. For wrong
 // arguments it returns false: the system's own function then refuses them.
 bool waits_here(PyObject* const* args, Py_ssize_t count) {
-    if (count != 2 || !PyLong_CheckExact(args[0])) return false;
-    long fd = PyLong_AsLong(args[0]);
-    if (fd == -1) PyErr_Clear();
-    return fd >= 0 && fd <= INT_MAX && waiting_of(int(fd)) == Waiting::blocks && may_wait();
+    int fd = plain_descriptor(args, count, 2);
+    return fd >= 0 && waiting_of(fd) == Waiting::blocks && may_wait();
 }
 
 // Calls the unpatched function of that name, which the module posix keeps.
@@ -337,43 +335,115 @@ PyObject* call_posix(const char* name, PyObject* const* args, Py_ssize_t count) 
     return result;
 }
 
-PyObject* os_read(PyObject* self, PyObject* const* args, Py_ssize_t count) {
-    bool here = waits_here(args, count) && PyLong_CheckExact(args[1]) && Py_SIZE(args[1]) >= 0;
-    return here ? read(self, args, count) : call_posix("read", args, count);
+// Calls that function on another thread, for a slow file system. If `detached`, a cancel ends the wait at once.
+PyObject* call_posix_elsewhere(const char* name, PyObject* const* args, Py_ssize_t count, bool detached) {
+    PyObject* module = PyImport_ImportModule("posix");
+    PyObject* all[4] = {module ? PyObject_GetAttrString(module, name) : nullptr};
+    for (Py_ssize_t i = 0; i < count; i++) all[i + 1] = args[i];
+    PyObject* result = all[0] ? (detached ? offload_detached : offload)(nullptr, all, count + 1, nullptr) : nullptr;
+    Py_XDECREF(all[0]);
+    Py_XDECREF(module);
+    return result;
 }
 
-// Writes all bytes, as write(2) does to a blocking descriptor. If a cancel or an error ends it in between, it returns
-// the number of bytes written; the next call raises the exception.
-PyObject* write_all(int fd, iovec* parts, int count) {
-    size_t whole = 0;
-    for (int i = 0; i < count; i++) whole += parts[i].iov_len;
-    size_t written = 0;
-    int64_t result = perform("write", nullptr, [&]() -> int64_t {
-        do {
-            int64_t some = fiber_writev(fd, parts, count);
-            if (some < 0) return written && some != -EINTR ? int64_t(written) : some;
-            written += size_t(some);
-            for (size_t left = size_t(some); left;) {
-                size_t here = left < parts->iov_len ? left : parts->iov_len;
-                parts->iov_base = static_cast<char*>(parts->iov_base) + here;
-                parts->iov_len -= here;
-                left -= here;
-                if (left) parts++, count--;
-            }
-        } while (written < whole);
-        return int64_t(written);
-    });
-    return result < 0 ? nullptr : PyLong_FromLongLong(result);
+// Whether it is a number of bytes; if not, the system's function is to refuse it.
+bool is_size(PyObject* object) {
+    Py_ssize_t size = PyLong_CheckExact(object) ? PyLong_AsSsize_t(object) : -1;
+    PyErr_Clear();
+    return size >= 0;
+}
+
+// Reads at once what is there. Returns null if the caller must try another way, and if an exception is set.
+PyObject* bytes_at_once(int fd, PyObject* size, int64_t position) {
+    Py_ssize_t room = PyLong_AsSsize_t(size);
+    bool raised;
+    if (room < 0) return nullptr;
+    PyObject* bytes = PyBytes_FromStringAndSize(nullptr, room);
+    if (!bytes) return nullptr;
+    int64_t got = read_at_once(fd, PyBytes_AS_STRING(bytes), size_t(room), position, &raised);
+    if (got < 0)
+        Py_CLEAR(bytes);
+    else if (got != room)
+        _PyBytes_Resize(&bytes, Py_ssize_t(got));
+    return bytes;
+}
+
+PyObject* os_read(PyObject* self, PyObject* const* args, Py_ssize_t count) {
+    int fd = plain_descriptor(args, count, 2);
+    if (fd < 0 || !is_size(args[1]) || !may_wait()) return call_posix("read", args, count);
+    PyObject* bytes = bytes_at_once(fd, args[1], own_position);
+    if (bytes || PyErr_Occurred()) return bytes;
+    FileKind kind = kind_of(fd);
+    if (kind == FileKind::slow) return call_posix_elsewhere("read", args, count, true);
+    if (kind == FileKind::disk)
+        return into_bytes(args[1], [&](char* memory, size_t room) { return read_file(fd, memory, room); });
+    return waiting_of(fd) == Waiting::blocks ? read(self, args, count) : call_posix("read", args, count);
 }
 
 PyObject* os_write(PyObject*, PyObject* const* args, Py_ssize_t count) {
-    if (!waits_here(args, count)) return call_posix("write", args, count);
+    int fd = plain_descriptor(args, count, 2);
+    if (fd < 0 || !may_wait()) return call_posix("write", args, count);
+    FileKind kind = kind_of(fd);
+    if (kind == FileKind::slow) return call_posix_elsewhere("write", args, count, false);
+    bool on_disk = kind == FileKind::disk && this_world->live_count;
+    if (!on_disk && waiting_of(fd) != Waiting::blocks) return call_posix("write", args, count);
     Py_buffer buffer;
     if (PyObject_GetBuffer(args[1], &buffer, PyBUF_SIMPLE) < 0) return nullptr;
     iovec part = {buffer.buf, size_t(buffer.len)};
-    PyObject* result = write_all(int(PyLong_AsLong(args[0])), &part, 1);
+    int64_t result = on_disk ? write_file(fd, static_cast<char*>(buffer.buf), part.iov_len) : write_all(fd, &part, 1);
     PyBuffer_Release(&buffer);
-    return result;
+    return result < 0 ? nullptr : PyLong_FromLongLong(result);
+}
+
+// Parses the offset of os_pread() and os_pwrite(); false: the system's function is to refuse it.
+bool is_offset(PyObject* object, int64_t* offset) {
+    *offset = PyLong_CheckExact(object) ? PyLong_AsLongLong(object) : -1;
+    PyErr_Clear();
+    return *offset >= 0;
+}
+
+PyObject* os_pread(PyObject*, PyObject* const* args, Py_ssize_t count) {
+    int64_t offset;
+    int fd = plain_descriptor(args, count, 3);
+    if (fd < 0 || !is_size(args[1]) || !is_offset(args[2], &offset) || !may_wait())
+        return call_posix("pread", args, count);
+    PyObject* bytes = bytes_at_once(fd, args[1], offset);
+    if (bytes || PyErr_Occurred()) return bytes;
+    FileKind kind = kind_of(fd);
+    if (kind == FileKind::slow) return call_posix_elsewhere("pread", args, count, true);
+    if (kind != FileKind::disk) return call_posix("pread", args, count);
+    return into_bytes(args[1], [&](char* memory, size_t room) { return read_file(fd, memory, room, offset); });
+}
+
+PyObject* os_pwrite(PyObject*, PyObject* const* args, Py_ssize_t count) {
+    int64_t offset;
+    int fd = plain_descriptor(args, count, 3);
+    FileKind kind = fd >= 0 && is_offset(args[2], &offset) && may_wait() ? kind_of(fd) : FileKind::unknown;
+    if (kind == FileKind::slow) return call_posix_elsewhere("pwrite", args, count, false);
+    if (kind != FileKind::disk || !this_world->live_count) return call_posix("pwrite", args, count);
+    Py_buffer buffer;
+    if (PyObject_GetBuffer(args[1], &buffer, PyBUF_SIMPLE) < 0) return nullptr;
+    int64_t result = write_file(fd, static_cast<char*>(buffer.buf), size_t(buffer.len), offset);
+    PyBuffer_Release(&buffer);
+    return result < 0 ? nullptr : PyLong_FromLongLong(result);
+}
+
+template <int (*call)(int)>
+PyObject* sync_file(PyObject*, PyObject* file) {
+    int fd;
+    if (!descriptor(file, &fd) || perform("fsync", nullptr, [&] { return call(fd); }) < 0) return nullptr;
+    Py_RETURN_NONE;
+}
+
+PyObject* path_waits(PyObject*, PyObject* const* args, Py_ssize_t count) {
+    int folder = AT_FDCWD;
+    PyObject* path = nullptr;
+    if (!takes("open_waits", count, 2, 2)) return nullptr;
+    bool usable = (args[1] == Py_None || flags_of(args[1], &folder)) && PyUnicode_FSConverter(args[0], &path);
+    if (!usable) PyErr_Clear(); // the open itself will tell
+    bool result = usable && may_wait() && open_waits(folder, PyBytes_AS_STRING(path));
+    Py_XDECREF(path);
+    return PyBool_FromLong(result);
 }
 
 PyObject* os_readv(PyObject*, PyObject* const* args, Py_ssize_t count) {
@@ -389,7 +459,8 @@ PyObject* os_writev(PyObject*, PyObject* const* args, Py_ssize_t count) {
     if (!waits_here(args, count) || !PySequence_Check(args[1])) return call_posix("writev", args, count);
     Buffers buffers;
     if (!buffers.take(args[1], PyBUF_SIMPLE)) return nullptr;
-    return write_all(int(PyLong_AsLong(args[0])), buffers.parts(), buffers.count());
+    int64_t result = write_all(int(PyLong_AsLong(args[0])), buffers.parts(), buffers.count());
+    return result < 0 ? nullptr : PyLong_FromLongLong(result);
 }
 
 } // namespace
@@ -413,15 +484,26 @@ PyMethodDef io_functions[] = {
     {"write", as_method(write), METH_FASTCALL,
      "write(fd, data, timeout=None, /)\n--\n\nWrite some of the data; return the number of bytes."},
     {"os_read", as_method(os_read), METH_FASTCALL,
-     "os_read(fd, length, /)\n--\n\nos.read(), but wait as a fiber for a pipe, a socket, a terminal or an eventfd that "
-     "would block the thread."},
+     "os_read(fd, length, /)\n--\n\nos.read(), but wait as a fiber for the data of a file, and for a pipe, a socket, a "
+     "terminal or an eventfd that would block the thread."},
     {"os_write", as_method(os_write), METH_FASTCALL,
-     "os_write(fd, data, /)\n--\n\nos.write(), but wait as a fiber for a pipe, a socket, a terminal or an eventfd that "
-     "would block the thread."},
+     "os_write(fd, data, /)\n--\n\nos.write(), but wait as a fiber for a file, and for a pipe, a socket, a terminal or "
+     "an eventfd that would block the thread."},
     {"os_readv", as_method(os_readv), METH_FASTCALL,
      "os_readv(fd, buffers, /)\n--\n\nos.readv() that waits like os_read()."},
     {"os_writev", as_method(os_writev), METH_FASTCALL,
      "os_writev(fd, buffers, /)\n--\n\nos.writev() that waits like os_write()."},
+    {"os_pread", as_method(os_pread), METH_FASTCALL,
+     "os_pread(fd, length, offset, /)\n--\n\nos.pread(), but wait as a fiber for the data of a file."},
+    {"os_pwrite", as_method(os_pwrite), METH_FASTCALL,
+     "os_pwrite(fd, data, offset, /)\n--\n\nos.pwrite(), but wait as a fiber for a file."},
+    {"fsync", sync_file<fiber_fsync>, METH_O,
+     "fsync(fd, /)\n--\n\nWait until the data and metadata of a file are on stable storage."},
+    {"fdatasync", sync_file<fiber_fdatasync>, METH_O,
+     "fdatasync(fd, /)\n--\n\nWait until the data of a file are on stable storage."},
+    {"open_waits", as_method(path_waits), METH_FASTCALL,
+     "open_waits(path, dir_fd, /)\n--\n\nWhether an open of the path should wait as a fiber: it names a FIFO, or a "
+     "slow file system has it.\nFalse if may_wait() is."},
     {"may_wait", may_wait_here, METH_NOARGS,
      "may_wait()\n--\n\nWhether the caller may wait as a fiber.\nIts thread has fibers, and it runs neither in a "
      "greenlet nor during a switch."},

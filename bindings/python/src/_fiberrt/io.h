@@ -8,6 +8,10 @@ namespace fiberrt_python {
 
 bool flags_of(PyObject* object, int* out); // converts an int; returns false with an exception set
 
+// Whether the caller may wait as a fiber: its thread has fibers, and it does not run in a greenlet, nor in a signal handler
+// or finalizer that runs during a switch. Never switches.
+bool may_wait();
+
 // Calls operation() until it returns a result, 0 or more, within the timeout. Returns -1 with an exception set. The
 // world must be open.
 template <typename Operation>

@@ -9,6 +9,32 @@
 
 namespace fiberrt_python {
 
+uint64_t own_number() {
+    static uint64_t threads;
+    static thread_local uint64_t of_thread;
+    World* world = this_world;
+    if (world && (!world->current->main_flow || world->current->survivor)) return world->current->number * 2;
+    if (!of_thread) of_thread = ++threads * 2 + 1;
+    return of_thread;
+}
+
+bool take_in_any_case(fiber_sem_t* sem) {
+    if (fiber_sem_trywait(sem, 1) == 0) return true;
+    World* here = world();
+    if (!here) return false;
+    WaitsFor reason("lock");
+    fiber_scope_t shield;
+    int64_t result = fiber_scope_open(&shield, FIBER_FOREVER, FIBER_SCOPE_SHIELD);
+    if (result == 0) {
+        bool interrupted = false;
+        while ((result = fiber_sem_wait(sem, 1)) == -EINTR) interrupted = true;
+        fiber_scope_close(shield, nullptr);
+        if (interrupted) fiber_interrupt(here->current->handle, nullptr);
+    }
+    if (result < 0) raise_errno(result);
+    return result == 0;
+}
+
 namespace {
 
 struct SemObject { // a lock has one permit
@@ -36,36 +62,6 @@ static_assert(offsetof(Semaphore, sem) == offsetof(SemObject, sem));
 SemObject* sem_of(PyObject* self) { return reinterpret_cast<SemObject*>(self); }
 RLock* rlock_of(PyObject* self) { return reinterpret_cast<RLock*>(self); }
 Semaphore* semaphore_of(PyObject* self) { return reinterpret_cast<Semaphore*>(self); }
-
-// The number of the caller as an owner of an RLock: a fiber, or a thread's main flow, which needs no world. Numbers are
-// never reused.
-uint64_t own_number() {
-    static uint64_t threads;
-    static thread_local uint64_t of_thread;
-    World* world = this_world;
-    if (world && (!world->current->main_flow || world->current->survivor)) return world->current->number * 2;
-    if (!of_thread) of_thread = ++threads * 2 + 1;
-    return of_thread;
-}
-
-// Waits for a permit, even if a cancel or an interrupt comes: the caller's next wait raises it. Returns false with an
-// exception set.
-bool take_in_any_case(fiber_sem_t* sem) {
-    if (fiber_sem_trywait(sem, 1) == 0) return true;
-    World* here = world();
-    if (!here) return false;
-    WaitsFor reason("lock");
-    fiber_scope_t shield;
-    int64_t result = fiber_scope_open(&shield, FIBER_FOREVER, FIBER_SCOPE_SHIELD);
-    if (result == 0) {
-        bool interrupted = false;
-        while ((result = fiber_sem_wait(sem, 1)) == -EINTR) interrupted = true;
-        fiber_scope_close(shield, nullptr);
-        if (interrupted) fiber_interrupt(here->current->handle, nullptr);
-    }
-    if (result < 0) raise_errno(result);
-    return result == 0;
-}
 
 // Parses seconds as threading does: negative numbers count as 0; None or null: for ever.
 bool parse_clamped(Timeout& timeout, PyObject* seconds) {

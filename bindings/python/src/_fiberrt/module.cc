@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 // The module fiberrt._fiberrt: checks the interpreter, and adds the module's names.
 #include "fiber.h"
+#include "files.h"
 #include "functions.h"
 #include "loop.h"
+#include "mounts.h"
 #include "queue.h"
 #include "streams.h"
 #include "waiting.h"
@@ -50,13 +52,13 @@ int execute(PyObject* module) {
     }
     if (PyModule_AddObjectRef(module, "CancelledError", cancelled_error) < 0) return -1;
     for (PyMethodDef* table : {fiber_functions, switching_functions, scope_functions, io_functions, offload_functions,
-                               sight_functions, life_functions, native_functions, reader_functions,
+                               sight_functions, life_functions, mount_functions, native_functions, reader_functions,
                                running_loop_functions, signal_functions, socket_functions, transport_functions})
         if (PyModule_AddFunctions(module, table) < 0) return -1;
-    for (PyTypeObject* type :
-         {&HandleType, &TimerHandleType, &LoopType, &CoroutineType, &ReaderType, &ReaderProtocolType, &WriterType})
+    for (PyTypeObject* type : {&HandleType, &TimerHandleType, &LoopType, &CoroutineType, &ReaderType,
+                               &ReaderProtocolType, &WriterType, &FileCallType})
         if (PyModule_AddType(module, type) < 0) return -1;
-    if (locks_add(module) < 0 || queues_add(module) < 0 || channels_add(module) < 0) return -1;
+    if (locks_add(module) < 0 || queues_add(module) < 0 || channels_add(module) < 0 || files_add(module) < 0) return -1;
     // The version of the package, too, which has no separate number.
     static const char version[] = Py_STRINGIFY(FIBERRT_VERSION_MAJOR) "." Py_STRINGIFY(
         FIBERRT_VERSION_MINOR) "." Py_STRINGIFY(FIBERRT_VERSION_PATCH);

@@ -54,6 +54,8 @@ PyObject* call_here(PyObject* const* args, Py_ssize_t count, PyObject* names) {
     return PyObject_Vectorcall(args[0], args + 1, size_t(count - 1), names);
 }
 
+} // namespace
+
 PyObject* offload(PyObject*, PyObject* const* args, Py_ssize_t count, PyObject* names) {
     if (!world()) return nullptr;
     if (count < 1 || !PyCallable_Check(args[0]))
@@ -80,6 +82,8 @@ PyObject* offload(PyObject*, PyObject* const* args, Py_ssize_t count, PyObject* 
         }
     }
 }
+
+namespace {
 
 // A call whose caller may leave before its end. The GIL guards the flags.
 struct Detached {
@@ -156,6 +160,8 @@ bool wait_for(Detached* detached) {
     }
 }
 
+} // namespace
+
 PyObject* offload_detached(PyObject*, PyObject* const* args, Py_ssize_t count, PyObject* names) {
     if (!world()) return nullptr;
     if (count < 1 || !PyCallable_Check(args[0]))
@@ -184,6 +190,8 @@ PyObject* offload_detached(PyObject*, PyObject* const* args, Py_ssize_t count, P
     disown(detached);
     return result;
 }
+
+namespace {
 
 PyObject* is_on_helper(PyObject*, PyObject*) { return PyBool_FromLong(on_helper); }
 

@@ -36,6 +36,14 @@ inline Got sem_take(fiber_sem_t* sem, bool block, const Timeout& timeout, const 
     return block ? sem_take_slowly(sem, timeout, what) : Got::no;
 }
 
+// The number of the caller as an owner of a lock: a fiber, or a thread's main flow, which needs no world. Numbers are
+// never reused.
+uint64_t own_number();
+
+// Waits for a permit, even if a cancel or an interrupt comes: the caller's next wait raises it. Returns false with an
+// exception set.
+bool take_in_any_case(fiber_sem_t* sem);
+
 // tp_dealloc for a type without members to traverse.
 template <class Object>
 void deallocate_plain(PyObject* self) {

@@ -53,6 +53,7 @@ from ._threads import to_thread
 
 TYPE_CHECKING = False  # not from typing, which takes longer to import than this package
 if TYPE_CHECKING:
+    from builtins import open
     from typing import Any as _Any
 
     from ._blocking import report_blocking
@@ -93,6 +94,7 @@ __all__ = [
     "map",
     "move_on_after",
     "offload",
+    "open",
     "park",
     "report_blocking",
     "report_overflows",
@@ -120,6 +122,7 @@ _names = {
     "ShutDown": "_queue",
     "as_completed": "_together",
     "map": "_together",
+    "open": "_files",
     "report_blocking": "_blocking",
     "wait": "_together",
 }

@@ -1,81 +1,82 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
-"""Buffered files for pipes and sockets that wait as fibers do. Fibers that use a file at the same time take turns.
-
-The standard library's buffered files have locks of the thread: such a lock refuses a second fiber of the same thread
-("reentrant call"), and makes a fiber of another thread block its thread. These files use locks of fibers. A call from
-within the fiber's own call, as by a signal handler, is still refused. A reader and a writer of one file do not wait for
-each other.
-"""
+"""Files that wait as fibers do: open(), and the types of the files that it returns."""
 
 from __future__ import annotations
 
 import io
-from collections.abc import Callable
+import os
+import sys
+from itertools import permutations
 from typing import Any
 
-from . import _fiberrt
+from ._fiberrt import BufferedRandom, BufferedReader, BufferedRWPair, BufferedWriter, FileCall, FileIO, TextIOWrapper
+
+__all__ = ["BufferedRWPair", "BufferedRandom", "BufferedReader", "BufferedWriter", "FileIO", "TextIOWrapper", "open"]
+
+_open = io.open  # before fiberrt.monkey replaces it
 
 
-def _alone(name: str, method: Callable[..., Any]) -> Callable[..., Any]:
-    """Return a method that holds the lock with that name during the call."""
-
-    def call(self: Any, *args: Any) -> Any:
-        with getattr(self, name):
-            return method(self, *args)
-
-    call.__name__ = method.__name__
-    call.__qualname__ = getattr(method, "__qualname__", method.__name__)
-    call.__doc__ = method.__doc__
-    return call
+def _modes() -> dict[str, tuple[str, Any, bool]]:
+    """For each valid mode: the mode of FileIO, the type of the buffered file, and whether it is a text file."""
+    modes = {}
+    for kind in "rwax":
+        for parts in (kind, kind + "b", kind + "t", kind + "+", kind + "+b", kind + "+t"):
+            buffered: Any = BufferedRandom if "+" in parts else BufferedReader if kind == "r" else BufferedWriter
+            for order in permutations(parts):
+                modes["".join(order)] = parts.rstrip("bt"), buffered, "b" not in parts
+    return modes
 
 
-def _guard(kind: type, lock: str, *names: str) -> None:
-    for name in names:
-        setattr(kind, name, _alone(lock, getattr(kind, name)))
+_MODES = _modes()
 
 
-class BufferedReader(io.BufferedReader):
-    """io.BufferedReader for several fibers."""
+def _open_file(
+    file: Any, mode: str = "r", buffering: int = -1, encoding: str | None = None, errors: str | None = None,
+    newline: str | None = None, closefd: bool = True, opener: Any = None,
+) -> Any:  # fmt: skip
+    """The builtin open(), for fibers: opening, reading, writing and closing the file let other fibers run while they
+    wait. Arguments, results and errors are those of the builtin open().
 
-    def __init__(self, raw: Any, buffer_size: int = io.DEFAULT_BUFFER_SIZE) -> None:
-        self._reading = _fiberrt.RLock()
-        super().__init__(raw, buffer_size)
+    Data in the page cache is read at once, without a switch. A cancel or a time limit ends the wait for a FIFO, a pipe
+    or a terminal, and also a read from a disk, with CancelledError; a write to a disk is completed. Fibers that use a
+    file at the same time take turns.
+    """
+    known = _MODES.get(mode) if isinstance(mode, str) else None
+    if known is None or not isinstance(buffering, int):
+        return _open(file, mode, buffering, encoding, errors, newline, closefd, opener)  # raises an exception
+    raw_mode, buffered, text = known
+    if text:
+        if buffering == 0:
+            return _open(file, mode, buffering, encoding, errors, newline, closefd, opener)  # raises an exception
+        if sys.flags.warn_default_encoding:
+            encoding = io.text_encoding(encoding)
+    elif encoding is not None or errors is not None or newline is not None:
+        return _open(file, mode, buffering, encoding, errors, newline, closefd, opener)  # raises an exception
+    elif buffering == 1:
+        import warnings
+
+        message = "line buffering (buffering=1) isn't supported in binary mode, the default buffer size will be used"
+        warnings.warn(message, RuntimeWarning, 2)
+    if not isinstance(file, (str, bytes, int)) and not hasattr(file, "__index__"):
+        file = os.fspath(file)
+    made = raw = FileIO(file, raw_mode, closefd, opener)
+    try:
+        if buffering == 0:
+            return raw
+        lines = buffering == 1 or (buffering < 0 and raw.isatty())
+        if lines or buffering < 0:
+            buffering = raw._blksize
+            if sys.version_info >= (3, 14):
+                buffering = max(min(buffering, 8192 * 1024), io.DEFAULT_BUFFER_SIZE)
+        made = buffered(raw, buffering)
+        if text:
+            made = TextIOWrapper(made, encoding, errors, newline, lines)
+            made.mode = mode
+    except BaseException:
+        made.close()
+        raise
+    return made
 
 
-class BufferedWriter(io.BufferedWriter):
-    """io.BufferedWriter for several fibers."""
-
-    def __init__(self, raw: Any, buffer_size: int = io.DEFAULT_BUFFER_SIZE) -> None:
-        self._writing = _fiberrt.RLock()
-        super().__init__(raw, buffer_size)
-
-
-class BufferedRWPair(io.BufferedRWPair):
-    """io.BufferedRWPair for several fibers: one may read while another writes."""
-
-    def __init__(self, reader: Any, writer: Any, buffer_size: int = io.DEFAULT_BUFFER_SIZE) -> None:
-        self._reading = _fiberrt.RLock()
-        self._writing = _fiberrt.RLock()
-        super().__init__(reader, writer, buffer_size)
-
-    def close(self) -> None:
-        with self._writing, self._reading:
-            super().close()
-
-
-class TextIOWrapper(io.TextIOWrapper):
-    """io.TextIOWrapper for several fibers: one may read while another writes."""
-
-    def __init__(self, buffer: Any, *args: Any, **options: Any) -> None:
-        self._reading = _fiberrt.RLock()
-        self._writing = _fiberrt.RLock()
-        super().__init__(buffer, *args, **options)
-
-
-_IN = ("read", "read1", "readinto", "readinto1", "peek", "readline")
-_guard(BufferedReader, "_reading", *_IN, "close", "detach")
-_guard(BufferedWriter, "_writing", "write", "flush", "close", "detach")
-_guard(BufferedRWPair, "_reading", *_IN)
-_guard(BufferedRWPair, "_writing", "write", "flush")
-_guard(TextIOWrapper, "_reading", "read", "readline")
-_guard(TextIOWrapper, "_writing", "write", "flush")
+_open_file.__name__ = _open_file.__qualname__ = "open"
+open = FileCall(_open_file, None)

@@ -25,51 +25,10 @@ from ._scopes import shield
 _PopenSelector = selectors.PollSelector  # epoll refuses regular files
 
 
-class _Pipe(io.FileIO):
-    """One end of a pipe. Its calls let other fibers run while they wait, unless the program has set O_NONBLOCK."""
-
-    def __init__(self, fd: int, mode: str) -> None:
-        super().__init__(fd, mode, closefd=False)
-
-    def readinto(self, buffer: Any, /) -> int | None:
-        if not os.get_blocking(self.fileno()):
-            return super().readinto(buffer)
-        with memoryview(buffer) as view, view.cast("B") as flat:
-            data = _fiberrt.read(self.fileno(), len(flat))
-            flat[: len(data)] = data
-        return len(data)
-
-    def read(self, size: int | None = -1, /) -> bytes | None:  # type: ignore[override]
-        if size is None or size < 0:
-            return self.readall()
-        if not os.get_blocking(self.fileno()):
-            return super().read(size)
-        return _fiberrt.read(self.fileno(), size)
-
-    def readall(self) -> bytes | None:  # type: ignore[override]
-        if not os.get_blocking(self.fileno()):
-            return super().readall()
-        parts = []
-        while part := _fiberrt.read(self.fileno(), 65536):
-            parts.append(part)
-        return b"".join(parts)
-
-    def write(self, data: Any, /) -> int | None:  # type: ignore[override]
-        if not os.get_blocking(self.fileno()):
-            return super().write(data)
-        return _fiberrt.write(self.fileno(), data)
-
-    def close(self) -> None:
-        if not self.closed:
-            fd = self.fileno()
-            super().close()
-            _fiberrt.close(fd)
-
-
 def _with_fibers(stream: Any, mode: str, size: int) -> Any:
-    """Return a file over a _Pipe with the descriptor of the given stream."""
-    if stream is None:
-        return None
+    """Return a file for fibers with the descriptor of the given stream."""
+    if stream is None or isinstance(_raw(stream), _files.FileIO):
+        return stream
     text = buffer = None
     raw = stream
     if isinstance(raw, io.TextIOWrapper):
@@ -79,7 +38,7 @@ def _with_fibers(stream: Any, mode: str, size: int) -> Any:
         buffer = _files.BufferedReader if isinstance(raw, io.BufferedReader) else _files.BufferedWriter
         raw = raw.detach()
     with raw:
-        pipe: Any = _Pipe(os.dup(raw.fileno()), mode)
+        pipe: Any = _files.FileIO(os.dup(raw.fileno()), mode)
     if buffer is not None:
         pipe = buffer(pipe, size)
     if text is not None:
