@@ -575,3 +575,29 @@ finally:
     print("over")
 """)  # fmt: skip
     assert (done.code, done.out, done.err) == (7, "over\n", "")
+
+
+def test_threads_that_import_a_module_at_the_same_time(lines, tmp_path):
+    (tmp_path / "slow.py").write_text("import fast, time; time.sleep(0.01); done = True")
+    (tmp_path / "fast.py").write_text("import slow")  # circular
+    (tmp_path / "one.py").write_text("import time; time.sleep(0.01); import two; done = True")
+    (tmp_path / "two.py").write_text("import time; time.sleep(0.01); import one; done = True")
+    (tmp_path / "late.py").write_text("import time; time.sleep(0.01); done = True")
+    (tmp_path / "fails.py").write_text("import time; time.sleep(0.01); 1 / 0")
+    assert lines("""
+        import sys
+        sys.path.insert(0, sys.argv[1])
+        import fiberrt.monkey
+        fiberrt.monkey.patch()
+        import fiberrt, importlib, threading
+        def get(name):
+            try: return importlib.import_module(name).done
+            except Exception as error: return type(error).__name__
+        print(list(fiberrt.map(get, ["slow"] * 3)))
+        print(list(fiberrt.map(get, ["one", "two"])))       # each needs the other: no deadlock
+        print(list(fiberrt.map(get, ["fails"] * 2)))
+        first, second, third = fiberrt.spawn(get, "late"), fiberrt.spawn(get, "late"), fiberrt.spawn(fiberrt.to_thread, get, "late")
+        fiberrt.reschedule()
+        second.cancel()
+        print(first.result(), second.join(), third.result())
+    """, str(tmp_path)) == ["[True, True, True]", "[True, True]", "['ZeroDivisionError', 'ZeroDivisionError']", "True True True"]

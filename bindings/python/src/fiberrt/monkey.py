@@ -40,8 +40,6 @@ These still block the thread, or fail, after patch():
   imported before, and locks that are global names of modules or belong to logging's handlers, if they are not held.
   Other locks remain locks of threads: if a waiting fiber holds one, another fiber that takes it blocks the thread, and
   an old RLock does not distinguish the fibers of a thread.
-- Two fibers that import a module at the same time: one may see it half initialized, as in circular imports. Import it
-  before the fibers begin.
 - Two fibers that use a buffered file of io at the same time: the second gets a RuntimeError. Protect the file by a
   Lock. (Files of sockets and pipes need none.)
 - multiprocessing's locks and queues: call them by offload(). Its join() does not block, and neither do its connections
@@ -112,11 +110,12 @@ def _patch_threading() -> None:
     import queue
     import threading
 
-    from . import _queue, _threading
+    from . import _importing, _queue, _threading
 
     for name in _threading.REPLACED:
         _originals["threading", name] = getattr(threading, name)
     _originals["queue", "SimpleQueue"] = queue.SimpleQueue
+    _importing.patch(_fiberrt.ident)
     instead = _threading.patch()
     instead[id(queue.SimpleQueue)] = _queue.SimpleQueue
     _queue.let_polls_give_turns(queue.Queue)
