@@ -82,7 +82,7 @@ def test_replaced_functions(lines):
             print(error)
     """) == [
         "True False True", "True True", "80 127.0.0.1", "b'x\\n' True", "True True",
-        "'nothing' is none of fcntl, os, queue, select, selectors, signal, socket, ssl, subprocess, threading, time",
+        "'nothing' is none of fcntl, io, os, queue, select, selectors, signal, socket, ssl, subprocess, threading, time",
     ]  # fmt: skip
 
 

@@ -4,7 +4,8 @@
 psycopg2 and psycopg wait in C. If fiberrt.native has not adopted them, they are set to call a Python function instead.
 If the module queue is imported again, it takes SimpleQueue from _queue, which then makes new types. The files of _pyio
 hold locks of _thread while they wait, so they get locks of fibers. Future.done(), running() and cancelled() of
-concurrent.futures count as polls. asyncio learns that each fiber may run an event loop, and celery that each may run a task.
+concurrent.futures count as polls. pathlib finds os.scandir() in glob. input() adds lines to readline's history as
+set_auto_history() says. asyncio learns that each fiber may run an event loop, and celery that each may run a task.
 """
 
 from __future__ import annotations
@@ -66,6 +67,14 @@ def _set_celery(threads: Any) -> None:
     threads.get_ident = threading.get_ident  # celery keeps the running task under it: each fiber has its own
 
 
+def _set_glob(module: Any) -> None:
+    import os
+
+    globber: Any = getattr(module, "_StringGlobber", None)  # since Python 3.13
+    if hasattr(globber, "scandir"):
+        globber.scandir = staticmethod(os.scandir)
+
+
 def _set_queue(module: Any) -> None:
     from . import _queue
 
@@ -74,6 +83,12 @@ def _set_queue(module: Any) -> None:
 
 def _set_pyio(module: Any) -> None:
     module.Lock = _fiberrt.Lock
+
+
+def _set_readline(module: Any) -> None:
+    from . import _readline
+
+    _readline.follow_auto_history(module)
 
 
 def _giving_turns(method: Callable[[Any], bool]) -> Callable[[Any], bool]:
@@ -97,7 +112,9 @@ _SETTINGS: dict[str, tuple[Callable[[Any], None], set[str]]] = {
     "asyncio": (_set_asyncio, {"threading"}),
     "celery.utils.threads": (_set_celery, {"threading"}),
     "concurrent.futures._base": (_set_futures, {"threading"}),
+    "glob": (_set_glob, {"os"}),
     "multiprocessing.connection": (_set_multiprocessing, {"selectors"}),
+    "readline": (_set_readline, {"io"}),
     "psycopg2.extensions": (_set_psycopg2, {"select"}),
     "psycopg.waiting": (_set_psycopg, {"select", "selectors"}),
 }

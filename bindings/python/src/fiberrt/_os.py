@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
 """The calls that fiberrt.monkey puts into the modules os and fcntl: they wait as fibers for child processes, pipes,
-sockets, terminals and file locks."""
+sockets, terminals and file locks. Those on paths and files are in _paths."""
 
 from __future__ import annotations
 
@@ -134,18 +134,12 @@ def system(command: Any) -> int:
     return _fiberrt.offload_detached(_system, command, signal.pthread_sigmask(signal.SIG_BLOCK, ()))
 
 
-def _is_fifo(path: Any, dir_fd: int | None) -> bool:
-    try:
-        return stat.S_ISFIFO(os.stat(os.fspath(path), dir_fd=dir_fd).st_mode)
-    except (OSError, TypeError, ValueError):  # posix.open() tells
-        return False
-
-
 def open(path: Any, flags: int, mode: int = 0o777, *, dir_fd: int | None = None) -> int:
-    """os.open() that lets other fibers run until the other end of a FIFO is opened."""
-    waits = isinstance(flags, int) and not flags & (os.O_NONBLOCK | os.O_PATH | os.O_RDWR | os.O_DIRECTORY)
-    if not waits or not isinstance(mode, int) or not _is_fifo(path, dir_fd) or not _fiberrt.may_wait():
+    """os.open() that lets other fibers run until the other end of a FIFO is opened, or a slow file system answers."""
+    if not isinstance(flags, int) or not isinstance(mode, int) or not _fiberrt.open_waits(path, dir_fd):
         return posix.open(path, flags, mode, dir_fd=dir_fd)
+    if flags & os.O_NONBLOCK:  # a ring would ask the file system at once, on this thread
+        return _fiberrt.offload(posix.open, path, flags, mode, dir_fd=dir_fd)
     path = os.fspath(path)
     sys.audit("open", path, None, flags | os.O_CLOEXEC)
     try:
@@ -159,10 +153,15 @@ def open(path: Any, flags: int, mode: int = 0o777, *, dir_fd: int | None = None)
 os.supports_dir_fd.add(open)  # shutil.rmtree() asks
 
 
+_SMALL_COPY = 65536  # bytes; a copy of so few takes less time than a switch to a thread
+
+
 def sendfile(out_fd: Any, in_fd: Any, offset: int | None, count: int) -> int:
-    """os.sendfile() that lets other fibers run while out_fd is full. If an error comes after some bytes, it returns the
-    number of bytes sent."""
+    """os.sendfile() that lets other fibers run while out_fd is full, or while a thread copies to a file. If an error
+    comes after some bytes, it returns the number of bytes sent."""
     if not _fiberrt.would_wait(out_fd) or not isinstance(count, int) or count <= 0:
+        if isinstance(count, int) and count > _SMALL_COPY and _fiberrt.may_wait():
+            return _fiberrt.offload(posix.sendfile, out_fd, in_fd, offset, count)
         return posix.sendfile(out_fd, in_fd, offset, count)
     if not stat.S_ISREG(os.fstat(in_fd).st_mode):  # EAGAIN may be that of a socket as in_fd, too
         return _fiberrt.offload(posix.sendfile, out_fd, in_fd, offset, count)

@@ -20,6 +20,11 @@ os.read(), os.write(), os.sendfile() and os.splice() wait as fibers for pipes, s
 os.open() of a FIFO, os.system(), fcntl.flock() and fcntl.lockf(). A cancel, or an exception of a signal handler, ends
 the wait of os.system() at once; the command continues, and the program ignores SIGINT until the command ends.
 
+The builtin open(), and with it pathlib and shutil, returns the files of fiberrt.open(), which wait as fibers. So do
+sys.stdin, input() at a terminal too, os.fsync() and the like, and os.stat(), os.listdir(), os.rename() and the other
+calls on paths where they may take long: on NFS, FUSE and other file systems of another machine or process. On a disk
+these calls run at once. What sys.stdin has read ahead before patch() is lost.
+
 Several Threads, which are fibers of one thread, may each run an asyncio event loop. asyncio.run() uses asyncio's own
 loop; that of fiberrt.aio is faster.
 
@@ -29,8 +34,8 @@ alone; psycopg2 and psycopg then wait as fibers by their own means.
 
 These still block the thread, or fail, after patch():
 
-- Files, sys.stdin and input(): call them by offload() or to_thread().
-- The builtin open() of a FIFO: use os.open() and os.fdopen().
+- Writes to sys.stdout and sys.stderr, if their reader is slow.
+- Files that the program has opened before patch(), and those of io.FileIO(), io.BufferedReader() and the like.
 - Other C extensions that wait by themselves: try fiberrt.native.adopt(), or call them by offload() or to_thread().
 - Fibers that compute: call reschedule() in their loops.
 - Waits in a greenlet, or in a signal handler or finalizer that runs during a switch: nothing can switch fibers there.
@@ -40,8 +45,8 @@ These still block the thread, or fail, after patch():
   imported before, and locks that are global names of modules or belong to logging's handlers, if they are not held.
   Other locks remain locks of threads: if a waiting fiber holds one, another fiber that takes it blocks the thread, and
   an old RLock does not distinguish the fibers of a thread.
-- Two fibers that use a buffered file of io at the same time: the second gets a RuntimeError. Protect the file by a
-  Lock. (Files of sockets and pipes need none.)
+- Two fibers that use a buffered file at the same time, if the file was not made by the patched open(), a socket or
+  Popen: the second gets a RuntimeError. Protect such a file by a Lock.
 - multiprocessing's locks and queues: call them by offload(). Its join() does not block, and neither do its connections
   if it is imported after patch().
 
@@ -63,7 +68,7 @@ from typing import Any
 from . import _fiberrt, _later
 
 # fiberrt.select is a function, and a module fiberrt.os could be confused with os.
-_OWN = {"fcntl": "_os", "os": "_os", "select": "_select"}
+_OWN = {"fcntl": "_os", "io": "_files", "os": "_os", "select": "_select"}
 
 # For each module, the names that the module of this package replaces. The module's other functions call these, so they
 # stay as they are, and a program may replace these names again, by mocks.
@@ -85,6 +90,37 @@ _NAMES = {
 
 _done: set[str] = set()
 _originals: dict[tuple[str, str], Any] = {}  # the replaced objects, by their modules and names
+
+
+def _patch_io() -> None:
+    # Modules such as tarfile have imported the builtin open() under a name of their own.
+    import builtins
+    import io
+    import sys
+
+    from . import _files, _input
+
+    plain = io.open
+    for name, module in list(sys.modules.items()):
+        if name.split(".")[0] not in ("fiberrt", "_io", "_frozen_importlib_external", "_pyio"):
+            names = getattr(module, "__dict__", {})
+            for key in [key for key, value in list(names.items()) if value is plain]:
+                names[key] = _files.open
+    builtins.input = _input.input
+    sys.stdin = _input.standard_input()
+
+
+def _patch_os() -> None:
+    import os
+
+    from . import _paths
+
+    own = import_module(f"{__package__}._os")
+    for name in _NAMES["os"]:
+        if hasattr(os, name):
+            setattr(os, name, getattr(own, name))
+    for name in _paths.NAMES:
+        setattr(os, name, getattr(_paths, name))
 
 
 def _patch_time() -> None:
@@ -124,6 +160,8 @@ def _patch_threading() -> None:
 
 
 _SPECIAL: dict[str, Callable[[], None]] = {
+    "io": _patch_io,
+    "os": _patch_os,
     "queue": _patch_threading,
     "ssl": _patch_ssl,
     "threading": _patch_threading,
@@ -133,7 +171,7 @@ _SPECIAL: dict[str, Callable[[], None]] = {
 
 def patch(*modules: str, native: bool | None = None) -> None:
     """Replace the waiting calls of these modules of the standard library. Without names, patch all known modules: fcntl,
-    os, queue, select, selectors, signal, socket, ssl, subprocess, threading and time. queue and threading must be
+    io, os, queue, select, selectors, signal, socket, ssl, subprocess, threading and time. queue and threading must be
     patched together. Patching a module again has no effect. ValueError: a module is not known.
 
     native: whether to adopt the packages of fiberrt.native.KNOWN, now or when they are imported. None: if no names are
@@ -144,7 +182,7 @@ def patch(*modules: str, native: bool | None = None) -> None:
             raise ValueError(f"{name!r} is none of {', '.join(sorted(known))}")
     # The modules of this package use the unpatched standard library, so all of them are imported first.
     names = sorted({*(modules or known)} - _done)
-    own = {name: import_module(f"{__package__}.{_OWN.get(name, name)}") for name in names if name in _NAMES}
+    own = {name: import_module(f"{__package__}.{_OWN.get(name, name)}") for name in names if name in {*_NAMES, *_OWN}}
     if "ssl" in names:
         import_module(f"{__package__}.ssl")
     for name in names:
