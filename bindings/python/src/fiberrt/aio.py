@@ -23,12 +23,13 @@ from collections.abc import Awaitable, Callable, Generator
 from typing import Any, ParamSpec, TypeVar
 
 from . import _fiberrt, _streams  # noqa: F401
+from ._async_files import AsyncFile, open
 from ._datagrams import DatagramTransport
 from ._pipes import ReadPipeTransport, WritePipeTransport
 from ._scopes import shield
 from ._transports import StreamTransport
 
-__all__ = ["EventLoop", "await_", "new_event_loop", "run"]
+__all__ = ["AsyncFile", "EventLoop", "await_", "new_event_loop", "open", "run"]
 
 P = ParamSpec("P")
 T = TypeVar("T")
