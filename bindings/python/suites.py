@@ -6,13 +6,14 @@ fiberrt.compat.gevent.
 
 Usage: suites.py FOLDER [--loop | --gevent] [TEST-FILE...]: FOLDER is the folder of test.sh, with its environment;
 without names, all of FILES, LOOP_FILES or suites_gevent.FILES run. uvloop's files are named uvloop.test_tcp …; its
-source distribution is fetched. --jobs: the number of files at a time. --list, --tests and --patience are for the
-script's own test: another suites.txt, another folder of the package test, the seconds that a test may take. A test
-differs if it passes with the plain interpreter and not under fiberrt, also when it runs again. The script ends with 1
-if suites.txt (loops.txt for --loop, gevent.txt for --gevent) does not name a test that differs, names a test that does
-not differ, or names more than MOST; with 77 if there is no copy of the tests. That is the interpreter's own, or that of
-Debian's package, which is unpacked below FOLDER. Tests that need the network or much memory are left out. Each file
-runs in its own process and folder; their output is in FOLDER/suites.
+source distribution is fetched. The interpreter is CPython 3.11; with --loop or --gevent, or for the files of OF_FILES
+alone, it may be 3.13. --jobs: the number of files at a time. --list, --tests and --patience are for the script's own
+test: another suites.txt, another folder of the package test, the seconds that a test may take. A test differs if it
+passes with the plain interpreter and not under fiberrt, also when it runs again. The script ends with 1 if suites.txt
+(loops.txt for --loop, gevent.txt for --gevent) does not name a test that differs, names a test that does not differ, or
+names more than MOST; with 77 if there is no copy of the tests. That is the interpreter's own, or that of Debian's
+package, which is unpacked below FOLDER. Tests that need the network or much memory are left out. Each file runs in its
+own process and folder; their output is in FOLDER/suites.
 """
 
 import argparse
@@ -32,7 +33,7 @@ import suites_gevent
 
 FILES = (
     "test_ftplib", "test_poplib", "test_asyncio", "test_socket", "test_select", "test_poll", "test_selectors",
-    "test_subprocess", "test_threading", "test_queue", "test_io",
+    "test_subprocess", "test_threading", "test_queue", "test_io", "test_fileio",
 )  # fmt: skip
 LOOP_FILES = (
     *(f"test_asyncio.test_{name}" for name in (
@@ -45,6 +46,7 @@ LOOP_FILES = (
         "unix",
     )),
 )  # fmt: skip
+OF_FILES = ("test_io", "test_fileio")  # under fiberrt, these use its types of files in place of io's
 MOST = 30
 MOST_OF_GEVENT = 52
 PATIENCE_S = 60
@@ -78,6 +80,18 @@ def use_loop(which: str) -> None:
     uvloop.new_event_loop = uvloop.Loop = asyncio.SelectorEventLoop
 
 
+def use_files() -> None:
+    """Replaces the types of files of io by ours, which fiberrt.monkey does not do: tests call these types."""
+    import _io
+    import io
+
+    from fiberrt import _files
+
+    for name in ("FileIO", "BufferedReader", "BufferedWriter", "BufferedRandom", "BufferedRWPair", "TextIOWrapper", "open"):
+        for module in (io, _io):
+            setattr(module, name, getattr(_files, name))
+
+
 def package_of(module: str) -> str:
     """Returns the name by which Python knows a file of tests."""
     if module in suites_gevent.FILES or module.startswith("gevent."):
@@ -107,6 +121,8 @@ def run_file(module: str, told: str, chosen: set[str], but: set[str]) -> None:
         support.verbose = 0
     if LOOP in os.environ:
         use_loop(os.environ[LOOP])
+    elif module in OF_FILES and "fiberrt" in sys.modules:
+        use_files()
 
     class Result(unittest.TextTestResult):
         def tell(self, test: unittest.TestCase, how: str) -> None:
@@ -384,7 +400,8 @@ def main() -> int:
     elif options.tests:
         python, tests = str(folder / "venv/bin/python"), str(options.tests)
     else:
-        python, tests = interpreter_with_tests(folder, ("3 11", "3 13") if options.variable else ("3 11",))
+        newer = options.variable or {*files} <= {*OF_FILES}
+        python, tests = interpreter_with_tests(folder, ("3 11", "3 13") if newer else ("3 11",))
     if any(file.startswith("uvloop.") for file in files):
         tests = ":".join(filter(None, (tests, fetch_uvloop(folder))))
     logs = folder / "suites"

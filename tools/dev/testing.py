@@ -69,7 +69,7 @@ def steps_beside(steps: Steps, at_once: bool) -> Lane:
         lane.add(name, lambda: steps.ledger.step(name, work))
 
     if python_here():
-        some = ("test_select", "test_poll", "test_selectors", "test_poplib", "test_ftplib", "test_queue")
+        some = ("test_select", "test_poll", "test_selectors", "test_poplib", "test_ftplib", "test_queue", "test_fileio")
         add("the Python package and its tests", steps.python)
         add("some of CPython's own tests under fiberrt", lambda: steps.python_suites("--jobs", "2", *some))
         loops = [f"test_asyncio.test_{name}" for name in ("events", "sendfile", "server", "streams", "unix_events")]
