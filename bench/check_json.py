@@ -46,6 +46,7 @@ BENCHES = {
     "python-spawn": ({"warm"}, PYTHON, "gevent"),
     "python-memory": ({"30000"}, PYTHON, "gevent"),
     "python-import": ({"fresh"}, PYTHON, "gevent"),
+    "python-file": ({what + by for what in ("read", "open", "text") for by in ("-plain", "-fiber")}, {"fiberrt"}, None),
     "python-echo": ({"64x50"}, (PYTHON | {"asyncio_protocol", "uvloop_protocol"}) - {"greenlet"}, "uvloop"),
     "python-gunicorn": ({"hello"}, {"fiberrt", "gevent"}, "gevent"),
     "copy": ({"tcp", "file", "pipe"}, {"fiberrt", "fiberrt_ev", "tool"}, "tool"),

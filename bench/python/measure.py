@@ -5,7 +5,8 @@ Usage: python measure.py RUNTIME SHAPE SECONDS
 
 RUNTIME is fiberrt, greenlet, gevent, asyncio, uvloop or fiberrt_asyncio (asyncio on our event loop). SHAPE: yield (ns per switch: two give way to each other), spawn
 (ns for one that does nothing and is joined), memory (bytes per fiber, of 30,000 that wait: resident memory and page
-tables), import (ms until it can be used, less what the interpreter takes). The times are medians of short rounds for
+tables), import (ms until it can be used, less what the interpreter takes), file-WHAT-BY (ns for a read of 4 KiB from the
+page cache; WHAT is read: os.pread(), open: open(path, "rb").read(), text: open(path).read(); BY is plain or fiber). The times are medians of short rounds for
 SECONDS.
 """
 
@@ -273,10 +274,46 @@ def import_ms(name, times):
     return min(imports) - min(none)
 
 
+def file_ns(what, by, seconds):
+    """ns for a read of a cached file of 4 KiB, while another fiber waits."""
+    import tempfile
+
+    import fiberrt
+    from fiberrt import _fiberrt
+
+    event = fiberrt.Event()
+    waiter = fiberrt.spawn(event.wait)
+    fiberrt.reschedule()
+    with tempfile.NamedTemporaryFile() as file:
+        file.write(b"x" * 4096)
+        file.flush()
+        path, number = file.name, file.fileno()
+        opener = open if by == "plain" else fiberrt.open
+        pread = os.pread if by == "plain" else _fiberrt.os_pread  # which fiberrt.monkey puts into os
+
+        def reads(count):
+            for _ in range(count):
+                pread(number, 4096, 0)
+
+        def opens(count):
+            mode = "r" if what == "text" else "rb"
+            for _ in range(count):
+                with opener(path, mode) as each:
+                    each.read()
+
+        found = median_of_rounds(None, reads if what == "read" else opens, 2000 if what == "read" else 500, seconds)
+    event.set()
+    waiter.join()
+    return found
+
+
 def main():
     name, shape, seconds = sys.argv[1], sys.argv[2], float(sys.argv[3])
     if shape == "import":
         print(import_ms(name, max(2, min(20, round(seconds * 100)))))
+        return
+    if shape.startswith("file-"):
+        print(file_ns(*shape.split("-")[1:], seconds))
         return
     runtime = RUNTIMES[name]()
     gc.disable()

@@ -56,6 +56,7 @@ BENCHES = {
     "python-spawn": Bench("ns per fiber", yardstick="gevent"),
     "python-memory": Bench("bytes per fiber", yardstick="gevent", repetitions=5),
     "python-import": Bench("ms", yardstick="gevent", repetitions=5),
+    "python-file": Bench("ns per read", yardstick=None),
     "python-echo": Bench("us of the server's user CPU per request", yardstick="uvloop",
                          also=(("-total", "us of the server's CPU per request", None),
                                ("-rate", "requests per second", None))),

@@ -31,6 +31,8 @@ class Python:
         self.names = ["python-yield/pair", "python-spawn/warm", "python-memory/30000", "python-import/fresh"]
         if subject.endswith("_protocol"):
             self.names = []
+        if subject == "fiberrt":
+            self.names += [f"python-file/{what}-{by}" for what in ("read", "open", "text") for by in ("plain", "fiber")]
         if subject != "greenlet":
             self.names.append("python-echo/64x50")
         if subject in WORKERS and self.can_serve():
@@ -49,7 +51,7 @@ class Python:
             return self.measure_echo(shape), None
         if bench == "python-gunicorn":
             return self.measure_gunicorn(shape), None
-        about = bench.partition("-")[2]
+        about = bench.partition("-")[2] + (f"-{shape}" if bench == "python-file" else "")
         output = call([self.python, self.scripts / "measure.py", self.subject, about, str(self.min_time_s)], pin_to(1))
         return {shape: float(output)}, None
 
