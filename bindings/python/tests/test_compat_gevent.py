@@ -34,6 +34,11 @@ def test_the_same_output_as_gevent():
     assert [process.returncode for process in started] == [0, 0]
 
 
+def turns(number):
+    for _ in range(number):
+        gevent.sleep(0)
+
+
 # --- Timeout
 
 
@@ -212,6 +217,42 @@ def test_a_counter_below_zero():
     assert [it.acquire(False) for _ in range(4)] == [True, True, True, False]
 
 
+def test_a_link_is_called_once():
+    it, other = event.Event(), event.Event()
+    it.set()
+    waiting = gevent.spawn(gevent.wait, [it, other])
+    turns(5)
+    assert gevent.wait([it]) == [it]
+    turns(5)
+    other.set()
+    assert waiting.get() == [it, other]
+    places = lock.Semaphore(1)
+    assert gevent.wait([places]) == [places] and places.linkcount() == 0
+
+
+def test_a_link_of_an_event_that_is_cleared_at_once():
+    it = event.Event()
+    waiting = gevent.spawn(gevent.wait, [it])
+    gevent.sleep(0)
+    it.set()
+    it.clear()
+    assert waiting.get() == [it]
+
+
+def test_an_object_that_another_thread_makes_ready():
+    threads = gevent.get_hub().threadpool
+    for it, ready in (
+        (bell := event.Event(), bell.set), (result := event.AsyncResult(), result.set),
+        (places := lock.Semaphore(0), places.release),
+    ):  # fmt: skip
+        waiting = gevent.spawn(gevent.wait, [it])
+        gevent.sleep(0)
+        threads.spawn(ready).get()
+        assert waiting.get() == [it]
+        thread = fiberrt.spawn(gevent.wait, [it])  # it is ready
+        assert thread.result() == [it]
+
+
 def test_threads_share_the_objects():
     threads = gevent.get_hub().threadpool
     items, result, bell = queue.Queue(1), event.AsyncResult(), event.Event()
@@ -360,6 +401,43 @@ def test_pywsgi(pywsgi, capsys):
     assert [line.split('" ')[1].split()[0] for line in log.lines] == ["200", "200", "200", "500"]
     err = capsys.readouterr().err
     assert "of the application" in err and "hidden keys" in err
+
+
+def test_a_handler_of_pywsgi_that_changes_the_headers(pywsgi):
+    class Handler(pywsgi.WSGIHandler):
+        def finalize_headers(self):
+            self.response_headers.append(("X-Added", "late"))
+
+    sent = []
+
+    def application(environ, start_response):
+        write = start_response("200 OK", [])
+        write(b"")
+        sent.append(handlers[0].headers_sent)
+        return [b"body"]
+
+    handlers = []
+    serve = Handler.run_application
+    Handler.run_application = lambda self: (handlers.append(self), serve(self))
+    with pywsgi.WSGIServer(("127.0.0.1", 0), application, log=None, handler_class=Handler) as it:
+        with socket.create_connection(it.address) as client:
+            client.sendall(b"GET / HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n")
+            answer = client.makefile("rb").read()
+    assert b"\r\nX-Added: late\r\n" in answer and answer.endswith(b"\r\n\r\n4\r\nbody\r\n0\r\n\r\n")
+    assert sent == [True]
+
+
+@pytest.mark.parametrize("body", [[], [b"first"]])
+def test_a_switch_of_the_protocol_by_pywsgi(pywsgi, body):
+    def application(environ, start_response):
+        start_response("101 Switching Protocols", [("Upgrade", "echo"), ("Connection", "Upgrade")])
+        return body
+
+    with pywsgi.WSGIServer(("127.0.0.1", 0), application, log=None) as it, socket.create_connection(it.address) as client:
+        client.sendall(b"GET / HTTP/1.1\r\nHost: x\r\nConnection: Upgrade\r\nUpgrade: echo\r\n\r\n")
+        assert client.makefile("rb").read() == (
+            b"HTTP/1.1 101 Switching Protocols\r\nUpgrade: echo\r\nConnection: Upgrade\r\n\r\n" + b"".join(body)
+        )
 
 
 # --- Programs that import gevent

@@ -232,6 +232,19 @@ def test_errors_of_the_application(server, caplog):
     ]  # fmt: skip
 
 
+def test_a_body_longer_than_its_length(caplog):
+    def application(environ, start_response):
+        start_response("200 OK", [("Content-Length", "2")])
+        return [b"three"]
+
+    with WSGIServer(("127.0.0.1", 0), application) as server:
+        with Client(server) as client:
+            client.send(b"GET / HTTP/1.1\r\nHost: x\r\n\r\n")
+            assert client.rest().startswith(b"HTTP/1.1 200 OK\r\n")
+        server.stop(0)
+    assert "Too much data" in caplog.text
+
+
 def test_targets(server):
     with Client(server) as client:
         for target, path in ("/a/http://b/c", "/a/http://b/c"), ("http://x/d?e", "/d e"), ("*", "*"):

@@ -7,7 +7,6 @@ import logging
 import re
 import sys
 from collections.abc import Callable, Iterable
-from contextlib import suppress
 from time import monotonic
 from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote_to_bytes
@@ -23,7 +22,7 @@ if TYPE_CHECKING:
 __all__ = ["Connection", "access_log", "error_log"]
 
 _ROOM = 64 * 1024  # for a receive, in bytes
-_MOST_UNREAD = 1 << 20  # bytes of a request's body that the server reads for an application that has not, to keep the connection
+_MOST_UNREAD = 1 << 20  # bytes of an unread body that the server discards to keep the connection usable
 _PIECE = 256 * 1024  # of a send, in bytes
 _STATUS = re.compile(r"[2-9][0-9][0-9]( [\t\x20-\x7e\x80-\xff]*)?")
 
@@ -221,7 +220,16 @@ class Connection:
         return True
 
     def _send(self, *events: Any) -> None:
-        parts = [self._http.send(event) or b"" for event in events]
+        parts = []
+        try:
+            for event in events:
+                parts.append(self._http.send(event) or b"")
+        except h11.LocalProtocolError:  # such as a body longer than its Content-Length: the head is sent all the same
+            self._send_parts(parts)
+            raise
+        self._send_parts(parts)
+
+    def _send_parts(self, parts: list[bytes]) -> None:
         if sum(map(len, parts)) <= _PIECE:
             parts = [b"".join(parts)]  # one call of the kernel
         for part in parts:

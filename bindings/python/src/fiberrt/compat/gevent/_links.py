@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from _thread import get_ident
 from collections.abc import Callable
 from typing import Any
 
@@ -10,12 +11,12 @@ from ... import _fiberrt
 
 
 class Linkable:
-    """The base of Event, AsyncResult and Semaphore. In a fiber of their own, the functions are called with the
-    object."""
+    """The base of Event, AsyncResult and Semaphore. A separate fiber calls each linked function with the object. If
+    another thread than the one of rawlink() makes the object ready, that thread calls the function itself: it may be a
+    helper thread, whose fibers end with the call that the thread runs."""
 
-    _links: list[Callable[[Any], object]] | None = None
-    _telling = False
-    _keeps_links = False  # the object may become ready again
+    _links: list[tuple[Callable[[Any], object], int]] | None = None  # the functions and the threads of rawlink()
+    _only_while_ready = False  # call no function once the object is no longer ready
 
     def ready(self) -> bool:
         raise NotImplementedError
@@ -25,43 +26,57 @@ class Linkable:
         return len(self._links or ())
 
     def rawlink(self, callback: Callable[[Any], object], /) -> None:
-        """Call callback(self) when the object becomes ready, or soon if it is. The callback should not wait."""
+        """Call callback(self) once, when the object becomes ready, or soon if it is. The callback must not wait."""
         if not callable(callback):
             raise TypeError(f"Expected callable: {callback!r}")
         if self._links is None:
             self._links = []
-        self._links.append(callback)
+        link = (callback, get_ident())
+        self._links.append(link)
         if self.ready():
-            self._tell_links()
+            _fiberrt.spawn(_tell, self, [link])
 
     def unlink(self, callback: Callable[[Any], object], /) -> None:
         """Undo one rawlink(). It does nothing if there is none."""
-        if self._links and callback in self._links:
-            self._links.remove(callback)
+        for link in list(self._links or ()):
+            if link[0] == callback:
+                _take(self, link)
+                return
 
     def _tell_links(self) -> None:
         """Called when the object is ready."""
-        if self._links and not self._telling:
-            self._telling = True
-            _fiberrt.spawn(_tell, self)
+        if not self._links:
+            return
+        links, here = list(self._links), get_ident()
+        own = [link for link in links if link[1] == here]
+        if len(own) < len(links):
+            _tell(self, [link for link in links if link[1] != here])
+        if own:
+            _fiberrt.spawn(_tell, self, own)
 
 
-def _tell(linkable: Linkable) -> None:
+def _take(linkable: Linkable, link: tuple[Callable[[Any], object], int]) -> bool:
+    """Remove a link. Return whether it was there."""
+    try:
+        (linkable._links or []).remove(link)
+    except ValueError:
+        return False
+    return True
+
+
+def _tell(linkable: Linkable, links: list[tuple[Callable[[Any], object], int]]) -> None:
+    """Call the functions of the links that have not been removed, and remove them."""
     from .hub import get_hub
 
-    linkable._telling = False
-    links = list(linkable._links or ())
     for link in links:
-        if link not in (linkable._links or ()):
-            continue  # removed by another one
-        if not linkable.ready():
-            break
-        if not linkable._keeps_links:
-            linkable.unlink(link)
+        if linkable._only_while_ready and not linkable.ready():
+            return
+        if not _take(linkable, link):
+            continue
         try:
-            link(linkable)
+            link[0](linkable)
         except BaseException as error:
-            get_hub().handle_error((link, linkable), type(error), error, error.__traceback__)
+            get_hub().handle_error((link[0], linkable), type(error), error, error.__traceback__)
 
 
 class Spawned:

@@ -17,8 +17,6 @@ __all__ = ["AsyncResult", "Event"]
 class Event(Linkable, _fiberrt.Event):
     """fiberrt.Event with rawlink(), for gevent.wait()."""
 
-    _keeps_links = True
-
     def ready(self) -> bool:
         """Whether the event is set."""
         return bool(self._flag)

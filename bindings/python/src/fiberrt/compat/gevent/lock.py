@@ -14,7 +14,7 @@ __all__ = ["BoundedSemaphore", "DummySemaphore", "RLock", "Semaphore"]
 class Semaphore(Linkable, _fiberrt.Semaphore):
     """fiberrt.Semaphore with a counter, wait() and rawlink()."""
 
-    _keeps_links = True
+    _only_while_ready = True
     _debt = 0  # releases that count for nothing, because the counter was set below 0
 
     def __init__(self, value: int = 1, hub: Any = None) -> None:

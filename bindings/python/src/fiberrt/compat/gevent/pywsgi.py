@@ -15,14 +15,12 @@ from typing import Any
 import h11
 
 from ... import _fiberrt
-from ...wsgi import _BadRequest, _ClientLeft, _Connection, _Input
+from ..._wsgi_connection import Connection, _BadRequest, _ClientLeft, _Input
 from .exceptions import GreenletExit
 from .hub import get_hub
 from .server import StreamServer
 
 __all__ = ["Environ", "LoggingLogAdapter", "SecureEnviron", "WSGIHandler", "WSGISecureEnviron", "WSGIServer"]
-
-_ROOM = 64 * 1024  # bytes of a read
 
 
 class Input(_Input):
@@ -34,7 +32,7 @@ class Input(_Input):
         return self._connection.rfile  # type: ignore[attr-defined]
 
 
-class WSGIHandler(_Connection):
+class WSGIHandler(Connection):
     """Serves a connection. A subclass may replace the methods, most of all run_application(), log_request() and
     get_environ()."""
 
@@ -72,7 +70,7 @@ class WSGIHandler(_Connection):
                 self.rfile.close()
 
     def _receive(self) -> None:
-        # Of a head, no byte more is read: a WebSocket continues with rfile or the socket.
+        # Reads exactly to the end of the head: a WebSocket continues with rfile or the socket.
         try:
             data = self.rfile.peek(1)
             if self._http.their_state is h11.IDLE:
@@ -94,7 +92,7 @@ class WSGIHandler(_Connection):
 
     def _serve_request(self, request: h11.Request) -> None:
         self._tail = b""
-        self._response, self._sent, self._switches = None, 0, False
+        self._response, self._sent, self._switches, self._size = None, 0, False, None
         self._waits = self._http.they_are_waiting_for_100_continue
         self._head = request.method == b"HEAD"
         self._request = request
@@ -133,7 +131,11 @@ class WSGIHandler(_Connection):
             if self._response is None:
                 raise RuntimeError("the application has not called start_response()")
             if self._http.our_state is h11.SEND_RESPONSE:
-                self._begin(0)
+                self._size = 0
+                self._send_headers()
+            if self.connection_upgraded:
+                self.close_connection = True
+                return
             self._end()
         except (_ClientLeft, _BadRequest, _fiberrt.CancelledError, GreenletExit):
             raise
@@ -160,7 +162,7 @@ class WSGIHandler(_Connection):
     def process_result(self) -> None:
         """Send the result of the application."""
         if isinstance(self.result, (list, tuple)) and not self.headers_sent and self._response is not None:
-            self._begin(sum(map(len, self.result)))
+            self._size = sum(map(len, self.result))
         for data in self.result:
             if data:
                 self.write(data)
@@ -175,25 +177,35 @@ class WSGIHandler(_Connection):
         self.status, self.code = status, int(status[:3])
         return self.write
 
-    def _begin(self, size: int | None) -> None:
+    def _first(self, size: int | None) -> h11.Response:
         self.finalize_headers()
-        if self._switches:
-            lines = [f"HTTP/1.1 {self.status}", *(f"{name}: {value}" for name, value in self.response_headers), "", ""]
-            self._sendall("\r\n".join(lines).encode("latin-1"))
-            self.connection_upgraded = True
-        else:
-            super()._begin(size)
+        assert self._response is not None
+        headers = [(name.encode("latin-1"), value.encode("latin-1")) for name, value in self.response_headers]
+        self._response = h11.Response(
+            status_code=self._response.status_code, headers=headers, reason=self._response.reason
+        )
         self.headers_sent = True
+        return super()._first(self._size if size is None else size)
+
+    def _send_headers(self) -> None:
+        """Send the headers alone, or those of a response with the status 101."""
+        if not self._switches:
+            self._send(self._first(None))
+            return
+        self.finalize_headers()
+        lines = [f"HTTP/1.1 {self.status}", *(f"{name}: {value}" for name, value in self.response_headers), "", ""]
+        self._sendall("\r\n".join(lines).encode("latin-1"))
+        self.connection_upgraded = self.headers_sent = True
 
     def finalize_headers(self) -> None:
-        """Called before the headers are sent."""
+        """Called before the headers are sent. It may change response_headers, a list of pairs of a name and a value."""
 
     def write(self, data: Any) -> None:
-        """Send a part of the body; before the first, the headers."""
+        """Send a part of the body; before the first, the headers. b"" sends the headers alone."""
         if isinstance(data, str):
             data = data.encode("latin-1")
-        if not self.headers_sent and self._response is not None:
-            self._begin(None)
+        if self._response is not None and not self.headers_sent and (self._switches or not data):
+            self._send_headers()
         if self.connection_upgraded:
             self._sendall(data)
         else:
