@@ -85,12 +85,14 @@ def kill_that_is_survived():
         try:
             gevent.sleep(100)
         except gevent.GreenletExit:
-            gevent.sleep(TICK)
+            go_on.wait()
             return "survived"
 
+    go_on = event.Event()
     greenlet = gevent.spawn(run)
     gevent.sleep(0)
     yield greenlet.kill(timeout=0), greenlet.dead
+    go_on.set()
     greenlet.join()
     yield outcome(greenlet)
     yield greenlet.kill(), raised(gevent.kill, greenlet)

@@ -2,6 +2,7 @@
 """fiberrt.compat.gevent: small programs give the same output with gevent; calls that gevent lacks or that differ."""
 
 import contextlib
+import errno
 import os
 import signal
 import ssl
@@ -16,6 +17,9 @@ import fiberrt
 from fiberrt import _fiberrt
 from fiberrt.compat import gevent
 from fiberrt.compat.gevent import backdoor, event, hub, lock, monkey, pool, queue, server, socket
+from fiberrt.compat.gevent._timers import Timer
+from fiberrt.compat.gevent.fileobject import FileObject
+from fiberrt.compat.gevent.threadpool import ThreadPool
 
 HERE = Path(__file__).parent
 PATIENCE_S = 120
@@ -208,6 +212,48 @@ def test_wait_for_everything():
     endless.kill()
 
 
+def test_a_timer_that_fails_ends_no_other(capsys):
+    def fail():
+        raise ValueError("of the timer")
+
+    it = event.Event()
+    Timer(0, fail)
+    Timer(0, it.set)
+    assert it.wait(PATIENCE_S)
+    assert "of the timer" in capsys.readouterr().err
+
+
+def test_a_fork(lines):
+    assert lines("""
+        import os, sys
+        from fiberrt.compat import gevent
+        from fiberrt.compat.gevent import event, pool
+        gevent.get_hub()
+        group = pool.Pool(2)
+        lost = group.spawn(gevent.sleep, 1000)
+        told = event.Event()
+        later = gevent.spawn_later(0.3, told.set)
+        gevent.sleep(0)
+        def in_child():
+            lost.join()
+            print(lost.successful(), repr(lost.value), group.join(), gevent.wait([lost]) == [lost])
+            told.wait()
+            print(gevent.wait())
+            with gevent.Timeout(0.001, False):
+                gevent.sleep(1000)
+            sys.exit(3)
+        def run():
+            if os.fork() == 0:
+                in_child()
+            print(os.waitstatus_to_exitcode(os.wait()[1]))
+        gevent.spawn(run).join()
+        if os.fork() == 0:
+            in_child()
+        print(os.waitstatus_to_exitcode(os.wait()[1]))
+        lost.kill()
+    """) == ["True GreenletExit() True True", "True", "3"] * 2
+
+
 def test_a_counter_below_zero():
     it = lock.Semaphore(1)
     it.counter -= 2  # as celery shrinks a pool
@@ -268,6 +314,108 @@ def test_threads_share_the_objects():
         assert executor.submit(abs, -3).result() == 3
 
 
+def test_calls_on_threads_that_end_oddly():
+    def exit():
+        raise gevent.GreenletExit
+
+    def cancel():
+        raise fiberrt.CancelledError
+
+    threads = ThreadPool(1)
+    for function, error in ((exit, gevent.GreenletExit), (cancel, (fiberrt.CancelledError, gevent.GreenletExit))):
+        with pytest.raises(error):
+            threads.apply(function)
+    killed = threads.spawn(abs, -1)
+    threads._calls.kill()
+    with pytest.raises(gevent.GreenletExit):
+        killed.get()
+    results = event.AsyncResult()
+    threads.apply_async(abs, (-2,), callback=results.set)
+    assert results.get() == 2
+    assert threads.apply(abs, (-3,)) == 3
+    with pytest.raises(TypeError, match="'x'"):
+        ThreadPool("x")
+
+
+def test_nonblocking_descriptors():
+    reader, writer = os.pipe()
+    gevent.os.make_nonblocking(reader)
+    gevent.os.make_nonblocking(writer)
+    much = bytes(1 << 20)
+
+    def read():
+        found = 0
+        while found < len(much):
+            found += len(gevent.os.nb_read(reader, 1 << 16))
+
+    reading = gevent.spawn(read)
+    turns(3)
+    written = 0
+    while written < len(much):
+        written += gevent.os.nb_write(writer, much[written:])
+    reading.get()
+    with FileObject(reader, "rb") as file, FileObject(writer, "wb", 0) as other:
+        lines = gevent.spawn(file.readline)
+        turns(3)
+        other.write(b"line\n")
+        assert lines.get() == b"line\n"
+
+
+def test_a_timeout_ends_tp_read():
+    reader, writer = os.pipe()
+    with pytest.raises(gevent.Timeout), gevent.Timeout(0.01):
+        gevent.os.tp_read(reader, 1)
+    gevent.os.tp_write(writer, b"xy")  # ends the thread's read
+    assert gevent.os.tp_read(reader, 1) == b"y"
+    os.close(reader)
+    os.close(writer)
+
+
+def test_a_put_that_fails_counts_for_nothing():
+    it = queue.Queue(1)
+    it.put("item")
+    putting = gevent.spawn(it.put, "late")
+    joining = gevent.spawn(it.join)
+    turns(3)
+    assert it.unfinished_tasks == 1
+    it.task_done()
+    putting.kill()
+    joining.get()
+
+
+def test_waits_for_descriptors_that_fail():
+    ours, theirs = socket.socketpair()
+    caught = []
+    for _ in range(2):
+        with pytest.raises(TimeoutError) as info:
+            socket.wait_read(ours.fileno(), 0.001)
+        caught.append(info.value)
+    assert caught[0] is not caught[1]
+    with pytest.raises(ValueError, match="own"):
+        socket.wait_read(ours.fileno(), 0.001, ValueError("own"))
+    number = ours.fileno()
+    ours.close()
+    theirs.close()
+    loop = gevent.get_hub().loop
+    with pytest.raises(OSError) as info:
+        gevent.get_hub().wait(loop.io(number, 1))
+    assert info.value.errno == errno.EBADF
+
+
+def test_a_timer_that_is_stopped_before_its_call():
+    log = []
+    timer = gevent.get_hub().loop.timer(NEVER_S, 0)
+    timer.start(log.append, "never")
+    timer._expire()  # as its time comes
+    timer.stop()
+    turns(3)
+    timer.start(log.append, "called")
+    timer._expire()
+    turns(3)
+    timer._timer.cancel()
+    assert log == ["called"] and not timer.active
+
+
 def threads_executor():
     from fiberrt.compat.gevent.threadpool import ThreadPoolExecutor
 
@@ -308,10 +456,12 @@ def test_stream_server_with_a_pool():
         second = socket.create_connection(it.address)
         second.sendall(b"second")
         gate.set()
+        gate.clear()  # wakes the first only
         assert second.recv(10) == b"second"
         assert first.recv(10) == b""
-        gate.clear()
+        assert len(it.pool) == 1
         it.stop(timeout=0)  # kills the second
+        assert not gate.is_set()
         assert second.recv(10) == b"" and it.closed
         first.close()
         second.close()

@@ -388,6 +388,27 @@ def test_a_second_signal_ends_the_command_at_once(tmp_path):
             assert server.process.wait() == 0
 
 
+class IgnoringServer(web.OurServer):
+    COMMAND = ["ignoring", *web.OurServer.COMMAND[1:]]
+
+
+def test_the_command_with_ignored_ends_of_children(tmp_path):
+    (tmp_path / "ignoring.py").write_text("""
+import signal
+from fiberrt.wsgi import main
+signal.signal(signal.SIGCHLD, signal.SIG_IGN)
+main()
+""")
+    with IgnoringServer(tmp_path, SLOW) as server:
+        first = server.get("/process")[1]
+        os.kill(int(first), signal.SIGKILL)
+        server.await_line(f"process {first.decode()} is replaced")
+        server.await_line("serving", 2)
+        assert server.get("/process")[1] != first
+        server.process.terminate()
+        assert server.process.wait() == 0
+
+
 def test_processes_of_the_command_end_together(tmp_path):
     path = tmp_path / "socket"
     (tmp_path / "application.py").write_text(SLOW)

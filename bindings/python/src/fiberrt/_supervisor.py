@@ -18,13 +18,13 @@ __all__ = ["supervise"]
 
 _READY = signal.SIGRTMIN  # from a child that serves; such signals queue up
 _SIGNALS = {signal.SIGHUP, signal.SIGTERM, signal.SIGINT, signal.SIGCHLD, _READY}
-_PAUSE_S = 1.0  # after a child that has ended before it served, if there is no other
+_PAUSE_S = 1.0  # wait this long after a child failed to start and no other child serves
 
 
 def supervise(serve: Callable[[Callable[[], None], int], None], listener: socket) -> int:
-    """Call serve(ready, alive) in child processes, which have the listener. Return the exit status in the calling process,
-    which has one thread, once it has been told to end and has closed the listener. In a child, SystemExit is raised when
-    serve() has returned.
+    """Call serve(ready, alive) in child processes, which have the listener. Once this
+    process has been told to end and has closed the listener, return its exit status. It must have one thread. In a child,
+    raise SystemExit when serve() returns.
 
     serve() calls ready() when it serves. It ends on SIGTERM, and when the pipe `alive` is at its end: then the calling
     process has died.
@@ -45,6 +45,7 @@ class _Supervisor:
         self._stopping = False
         self._status = 0
         self._read_end, self._write_end = os.pipe()
+        signal.signal(signal.SIGCHLD, signal.SIG_DFL)  # where it is ignored, the kernel keeps no status of a child's end
         self._mask = signal.pthread_sigmask(signal.SIG_BLOCK, _SIGNALS)
 
     def run(self) -> int:
@@ -118,5 +119,5 @@ class _Supervisor:
         elif starting and not self._has_served:
             self._stopping, self._status = True, code if code > 0 else 1
         else:
-            self._wanted, self._failed = True, starting
+            self._wanted, self._failed = self._wanted or not self._starting, starting
             print(f"process {pid} is replaced: {what}", file=sys.stderr, flush=True)

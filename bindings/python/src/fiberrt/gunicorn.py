@@ -37,7 +37,7 @@ class Worker(AsyncWorker):  # type: ignore[misc]
     def init_process(self) -> None:
         """Patch the standard library in the worker's process, and run the worker."""
         self._ending = _fiberrt.Event()
-        signal.signal(signal.SIGTERM, self.handle_exit)  # until now, the master's handler has it, which loses it
+        signal.signal(signal.SIGTERM, self.handle_exit)  # until here, the master's handler is installed, and it would drop a SIGTERM
         monkey.patch()
         # This process has no other worker.
         wsgi.Response = _Response
@@ -106,7 +106,7 @@ class Worker(AsyncWorker):  # type: ignore[misc]
 
 
 class _Named:
-    """Stands for the listener that accepted a connection. The server has it."""
+    """Stands for the listener that accepted a connection. The StreamServer owns the real listener."""
 
     def __init__(self, name: Any) -> None:
         self._name = name
@@ -133,6 +133,8 @@ def _http_date(timestamp: float | None = None) -> str:
 class _Response(wsgi.Response):  # type: ignore[misc]
     """gunicorn's response, but on TCP the head leaves together with the first part of the body, in one packet."""
 
+    _alone = False  # nothing follows the head at once
+
     def send_headers(self) -> None:
         """Give the head to the kernel, which keeps it until there is more to send."""
         if self.headers_sent:
@@ -140,9 +142,14 @@ class _Response(wsgi.Response):  # type: ignore[misc]
         lines = self.default_headers()
         lines.extend([f"{name}: {value}\r\n" for name, value in self.headers])
         lines.append("\r\n")
-        flags = () if self.cfg.is_ssl else (socket.MSG_MORE,)
+        flags = () if self.cfg.is_ssl or self._alone else (socket.MSG_MORE,)
         self.sock.sendall("".join(lines).encode("latin-1"), *flags)
         self.headers_sent = True
+
+    def write(self, arg: bytes) -> None:
+        """Send a part of the body; before the first, the head. b"" sends the head at once."""
+        self._alone = not arg
+        super().write(arg)
 
     def close(self) -> None:
         """End the response. If no body followed the head, the kernel sends the head now."""

@@ -129,7 +129,8 @@ class _IO(_Watching):
         events = (select.POLLIN if self.events & READ else 0) | (select.POLLOUT if self.events & WRITE else 0)
         try:
             _fiberrt.wait_fd(self.fd, events)
-        except OSError:
+        except OSError as error:
+            self.fail(error)
             return False
         return True
 
@@ -174,8 +175,10 @@ class _Timer(_Watcher):
             raise ValueError(f"repeat must be positive or zero: {repeat!r}")
         self._after, self._repeat, self.ref = after, repeat, ref
         self._timer: Any = None
+        self._start: object = None  # identifies the present start()
 
     def _begin(self) -> None:
+        self._start = object()
         self._timer = Timer(max(self._after, 0), self._expire, self.ref)
 
     def again(self, callback: Callable[..., object], *args: Any, **kwargs: Any) -> None:
@@ -188,13 +191,18 @@ class _Timer(_Watcher):
         self._timer.cancel()
 
     def _expire(self) -> None:
-        callback, args = self._callback, self.args
+        timer = self._timer
         if self._repeat:
             self._timer = Timer(self._repeat, self._expire, self.ref)
-        else:
+        _fiberrt.spawn(self._call_unless_stopped, timer, self._start)
+
+    def _call_unless_stopped(self, timer: Timer, start: object) -> None:
+        if self._start is not start or self._callback is None:
+            return
+        callback, args = self._callback, self.args
+        if self._timer is timer:  # it does not repeat
             self._callback = None
-        if callback is not None:
-            _fiberrt.spawn(_call, callback, args)
+        _call(callback, args)
 
 
 class _Callback:

@@ -57,6 +57,13 @@ def wait_for_timers(timeout: float | None) -> bool:
     return keeper is None or keeper.idle.wait(timeout)
 
 
+def after_fork() -> None:
+    """Called in the child of a fork: a new fiber keeps the calling thread's timers."""
+    keeper = getattr(_own, "keeper", None)
+    if keeper is not None:
+        keeper.after_fork()
+
+
 class _Timekeeper:
     def __init__(self) -> None:
         self._timers: list[Timer] = []
@@ -79,10 +86,17 @@ class _Timekeeper:
         heappush(self._timers, timer)
         self._refer(timer, 1)
         if self._fiber is None or self._fiber.done:
-            self._fiber = _fiberrt.spawn(self._run)
-            self._fiber.name = "timers"
+            self._spawn()
         elif self._timers[0] is timer:
             self._changed.set()
+
+    def after_fork(self) -> None:
+        if self._fiber is not None and self._fiber.done and self._timers:
+            self._spawn()
+
+    def _spawn(self) -> None:
+        self._fiber = _fiberrt.spawn(self._run)
+        self._fiber.name = "timers"
 
     def drop(self, timer: Timer) -> None:
         """Called when a timer of the list has been cancelled."""
@@ -112,5 +126,11 @@ class _Timekeeper:
                 continue
             try:
                 function()
+            except _fiberrt.CancelledError:
+                raise
+            except BaseException as error:  # the other timers go on
+                from .hub import get_hub
+
+                get_hub().handle_error(function, type(error), error, error.__traceback__)
             finally:
                 self._refer(first, -1)

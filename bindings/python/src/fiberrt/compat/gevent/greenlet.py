@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import atexit
+import os
 import weakref
 from collections.abc import Callable
 from contextlib import suppress
@@ -15,10 +16,11 @@ from ... import _fiberrt
 from ..._scopes import shield
 from ._current import RawGreenlet, _running, getcurrent, killing, made, throw
 from ._links import IfFailed, IfSuccessful, Spawned
-from ._timers import Timer
+from ._loop import watching
+from ._timers import Timer, after_fork
 from ._waits import joinall, killall
 from .exceptions import GreenletExit
-from .hub import get_hub
+from .hub import forget_hub, get_hub
 from .timeout import Timeout, within
 
 __all__ = ["Greenlet", "GreenletExit", "Timeout", "getcurrent", "joinall", "killall"]
@@ -56,7 +58,7 @@ class Greenlet(RawGreenlet):
         self._number: int | None = None
         self._name: str | None = None
         self._text: str | None = None  # the function and its arguments, when it has ended
-        # A dict that the Greenlets share that this one makes, and they.
+        # A dict shared by this Greenlet and all its descendants.
         self.spawn_tree_locals: Any = getattr(spawner, "spawn_tree_locals", None)
         if self.spawn_tree_locals is None:
             self.spawn_tree_locals = {}
@@ -245,7 +247,8 @@ class Greenlet(RawGreenlet):
                     self._over.set()
 
     def _call_links(self) -> None:
-        """Call the callbacks in a fiber, the ending one's if there is one, which then counts as the hub."""
+        """Call the callbacks in the ending fiber, or in a new one if the Greenlet never began. Meanwhile getcurrent()
+        returns the hub."""
         if not self._links:
             return
         hub, fiber = get_hub(), _fiberrt.current()
@@ -383,4 +386,19 @@ def _at_exit() -> None:
         _fiberrt.abandon(fiber)
 
 
+def _after_fork() -> None:
+    """In the child, only the fiber that called fork() continues. The other Greenlets end as if killed."""
+    forget_hub()
+    me = _fiberrt.current()
+    lost = [(fiber, greenlet) for fiber, greenlet in _running.items() if fiber is not me]
+    watching.intersection_update((me,))
+    for fiber, _ in lost:
+        del _running[fiber]
+    for _, greenlet in lost:
+        if isinstance(greenlet, Greenlet):
+            greenlet._end(GreenletExit(), None, begun=False)
+    after_fork()
+
+
 atexit.register(_at_exit)
+os.register_at_fork(after_in_child=_after_fork)

@@ -29,7 +29,7 @@ _own = _thread._local()  # of the thread
 
 
 class Hub(RawGreenlet):
-    """What programs ask of gevent's hub: loop, threadpool, handle_error(), join(), wait()."""
+    """The parts of gevent's Hub that programs use: loop, threadpool, handle_error(), join(), wait()."""
 
     SYSTEM_ERROR: Any = (KeyboardInterrupt, SystemExit, SystemError)  # they also go to the main flow
     NOT_ERROR: Any = (GreenletExit, SystemExit)  # they are not printed
@@ -90,7 +90,7 @@ class Hub(RawGreenlet):
         return type, value, tb
 
     def handle_system_error(self, type: Any, value: Any, tb: Any = None) -> None:
-        """Raise an exception in the thread's main flow, which then runs next."""
+        """Raise an exception in the thread's main flow, at its present wait or the next."""
         error = made(type, value)
         if _fiberrt.current() is self._main:
             raise error
@@ -148,6 +148,11 @@ class Hub(RawGreenlet):
         """Forget the hub. The next get_hub() makes another one."""
         if getattr(_own, "hub", None) is self:
             del _own.hub
+
+
+def forget_hub() -> None:
+    """Forget the thread's Hub. In the child of a fork, the main flow is the fiber that called fork()."""
+    _own.__dict__.pop("hub", None)
 
 
 def _threading_main() -> Any:

@@ -40,13 +40,15 @@ def nb_write(fd: int, buf: Any) -> int:
 
 
 def tp_read(fd: int, n: int) -> bytes:
-    """Read from a descriptor, also of a regular file, on another thread. Other fibers run meanwhile."""
-    return bytes(_fiberrt.offload(nb_read, fd, n))
+    """Read from a descriptor, also of a regular file, on another thread. Other fibers run meanwhile. If an exception ends
+    the wait, the thread still reads, and its bytes are lost."""
+    return bytes(_fiberrt.offload_detached(nb_read, fd, n))
 
 
 def tp_write(fd: int, buf: Any) -> int:
-    """Write to a descriptor, also of a regular file, on another thread. Other fibers run meanwhile."""
-    return int(_fiberrt.offload(nb_write, fd, buf))
+    """Write to a descriptor, also of a regular file, on another thread. Other fibers run meanwhile. If an exception ends
+    the wait, the thread still writes."""
+    return int(_fiberrt.offload_detached(nb_write, fd, buf))
 
 
 def make_nonblocking(fd: int) -> bool | None:

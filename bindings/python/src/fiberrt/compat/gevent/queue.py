@@ -76,6 +76,9 @@ class SimpleQueue(_End):
     def _put(self, item: Any) -> None:
         self.queue.append(item)
 
+    def _count(self) -> None:
+        """Called when put() has put an item in."""
+
     # --- The number of items
 
     @property
@@ -127,6 +130,7 @@ class SimpleQueue(_End):
                 raise Full
             self._refuse_if_shut_down()
             self._put(item)
+            self._count()
             self._not_empty.notify()
 
     def put_nowait(self, item: Any) -> None:
@@ -187,14 +191,8 @@ class Queue(SimpleQueue):
         """Return a new queue with the same items."""
         return type(self)(self._maxsize, self.queue, self.unfinished_tasks)
 
-    def put(self, item: Any, block: bool = True, timeout: float | None = None) -> None:
-        """Put an item in. Full: there is no room, or none within the timeout in seconds. ShutDown: it is shut down."""
+    def _count(self) -> None:
         self.unfinished_tasks += 1
-        try:
-            super().put(item, block, timeout)
-        except BaseException:
-            self.unfinished_tasks -= 1
-            raise
 
     def task_done(self) -> None:
         """Say that an item from get() has been worked on. ValueError: there were not so many."""

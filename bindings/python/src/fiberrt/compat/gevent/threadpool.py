@@ -5,11 +5,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextvars import copy_context
+from functools import partial
 from typing import Any
 
 from ... import _fiberrt
 from .event import AsyncResult
-from .exceptions import GreenletExit
+from .greenlet import Greenlet
 from .lock import Semaphore
 from .pool import Group, Mapping
 
@@ -23,7 +24,7 @@ class ThreadPool(Mapping):
 
     def __init__(self, maxsize: int, hub: Any = None, idle_task_timeout: float = -1) -> None:
         if not isinstance(maxsize, int):
-            raise TypeError("maxsize must be integer: {maxsize!r}")
+            raise TypeError(f"maxsize must be integer: {maxsize!r}")
         if maxsize < 0:
             raise ValueError(f"maxsize must not be negative: {maxsize!r}")
         self._maxsize = maxsize
@@ -55,17 +56,26 @@ class ThreadPool(Mapping):
         self._places.acquire()
         result = AsyncResult()
         try:
-            self._calls.spawn(self._call, result, func, args, kwargs)
+            call = self._calls.spawn(self._call, result, func, args, kwargs)
         except BaseException:
             self._places.release()
             raise
+        call.rawlink(partial(self._ended, result))
         return result
+
+    def apply_async(self, func: Callable[..., Any], args: Any = None, kwds: Any = None, callback: Any = None) -> Any:
+        """Return a greenlet that lets a thread call func(*args, **kwds), and then calls callback(result)."""
+        return Greenlet.spawn(self.apply_cb, func, args, kwds, callback)
+
+    def _ended(self, result: AsyncResult, call: Greenlet) -> None:
+        """A call has ended, or has been killed before it began."""
+        if not result.ready():
+            self._places.release()
+            result.set_exception(call.value)
 
     def _call(self, result: AsyncResult, func: Callable[..., Any], args: Any, kwargs: Any) -> None:
         try:
             value = _fiberrt.offload(copy_context().run, func, *args, **kwargs)
-        except (GreenletExit, _fiberrt.CancelledError):
-            raise
         except BaseException as error:
             self._places.release()
             result.set_exception(error)
