@@ -127,6 +127,8 @@ def faults(output: str, samples: list[Sample], after: Sample) -> list[str]:
     # The memory of the fifth minute, or of the middle of a short run, and that of the last one.
     window = max(1, min(60 // SAMPLE_S, len(samples) // 4))
     begin = min(5 * 60 // SAMPLE_S, len(samples) // 2)
+    if not samples:
+        return [*found, f"the load was too short for a sample, which takes {SAMPLE_S} s"]
     early, late = samples[begin : begin + window], samples[-window:]
     first, last = (statistics.median(sample.resident_kib for sample in part) for part in (early, late))
     requests, rate, p99 = (figure[1] for figure in figures)

@@ -16,7 +16,7 @@ import servers
 import fiberrt
 from fiberrt import _fiberrt
 from fiberrt.compat import gevent
-from fiberrt.compat.gevent import backdoor, event, hub, lock, monkey, pool, queue, server, socket
+from fiberrt.compat.gevent import backdoor, event, hub, lock, monkey, pool, queue, server, socket, thread
 from fiberrt.compat.gevent._timers import Timer
 from fiberrt.compat.gevent.fileobject import FileObject
 from fiberrt.compat.gevent.threadpool import ThreadPool
@@ -335,6 +335,52 @@ def test_calls_on_threads_that_end_oddly():
     assert threads.apply(abs, (-3,)) == 3
     with pytest.raises(TypeError, match="'x'"):
         ThreadPool("x")
+
+
+def test_file_objects(tmp_path):
+    path = tmp_path / "file"
+    path.write_bytes(b"text\n")
+    with FileObject(path, "rb", 1024) as file:
+        assert file.read() == b"text\n"
+    before = len(os.listdir("/proc/self/fd"))
+    with open(path) as file:
+        for mode in "rx", "+":
+            with pytest.raises(ValueError):
+                FileObject(file, mode)
+        with FileObject(file, "r", 1, encoding="ascii") as other:
+            assert other.readline() == "text\n" and other.line_buffering
+    assert len(os.listdir("/proc/self/fd")) == before
+
+
+def test_imap_without_a_limit():
+    assert list(pool.Pool(2).imap(abs, [-1, -2, -3], maxsize=0)) == [1, 2, 3]
+
+
+def test_watchers_that_nothing_waits_for():
+    loop = gevent.get_hub().loop
+    ours, theirs = socket.socketpair()
+    with ours, theirs, loop.io(ours.fileno(), 1, ref=False) as one, loop.async_(ref=False) as two:
+        one.start(print)
+        two.start(print)
+        assert gevent.wait(timeout=PATIENCE_S) is True
+
+
+def test_a_thread_is_known_by_its_identifier():
+    known = queue.Queue()
+    number = thread.start_new_thread(lambda: known.put(thread.get_ident()))
+    assert known.get() == number != thread.get_ident()
+
+
+def test_a_server_without_greenlets_stops_itself():
+    def handle(connection, address):
+        it.stop()
+        gevent.sleep(0.001)
+        connection.sendall(b"stopped")
+
+    it = server.StreamServer(("127.0.0.1", 0), handle, spawn=None)
+    it.start()
+    with socket.create_connection(it.address) as client:
+        assert client.recv(10) == b"stopped"
 
 
 def test_nonblocking_descriptors():

@@ -381,7 +381,7 @@ def test_a_second_signal_ends_the_command_at_once(tmp_path):
             while not (tmp_path / "begun").exists():
                 fiberrt.sleep(0.01)
             server.process.terminate()
-            with pytest.raises(ConnectionRefusedError):
+            with pytest.raises(ConnectionError):  # refused, or reset if the listener closes meanwhile
                 while True:
                     socket.create_connection(server.address).close()
             server.process.send_signal(signal.SIGINT)

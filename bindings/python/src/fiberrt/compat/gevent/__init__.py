@@ -5,8 +5,8 @@
     from fiberrt.compat.gevent import monkey, pool
     monkey.patch_all()
 
-For packages that import gevent themselves, install() makes these modules those that `import gevent` finds. Call it
-before any of them is imported, or run the program by `python -m fiberrt --gevent`:
+For packages that import gevent themselves: install() makes `import gevent` find these modules. Call it before any of
+them is imported, or run the program by `python -m fiberrt --gevent`:
 
     import fiberrt.compat.gevent.as_gevent      # the same as install(); then import locust, socketio, ...
 

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from types import FrameType
 
 _running: dict[Any, Any] = {}  # the fibers of Greenlets that have begun, and the Greenlets
-_KEY = "fiberrt.compat.gevent"  # of the object of another fiber, in its dict
+_KEY = "fiberrt.compat.gevent"  # key of the RawGreenlet in fiber._locals
 
 
 class RawGreenlet:

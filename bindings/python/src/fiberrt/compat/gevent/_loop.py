@@ -15,11 +15,12 @@ READ, WRITE = 1, 2
 watching: set[Any] = set()  # the fibers of watchers and servers
 
 
-def watch(function: Callable[[], object]) -> Any:
-    """Spawn the fiber of a watcher or server."""
+def watch(function: Callable[[], object], ref: bool = True) -> Any:
+    """Spawn the fiber of a watcher or server. ref: whether gevent.wait() waits for it."""
     fiber = _fiberrt.spawn(function)
-    watching.add(fiber)
-    fiber.add_done_callback(watching.discard)
+    if ref:
+        watching.add(fiber)
+        fiber.add_done_callback(watching.discard)
     return fiber
 
 
@@ -102,7 +103,7 @@ class _Watching(_Watcher):
     _fiber: Any = None
 
     def _begin(self) -> None:
-        self._fiber = watch(self._run)
+        self._fiber = watch(self._run, self.ref)
 
     def _stop(self) -> None:
         if self._fiber is not _fiberrt.current():
@@ -122,8 +123,8 @@ class _Watching(_Watcher):
 
 
 class _IO(_Watching):
-    def __init__(self, fd: int, events: int) -> None:
-        self.fd, self.events = fd, events
+    def __init__(self, fd: int, events: int, ref: bool) -> None:
+        self.fd, self.events, self.ref = fd, events, ref
 
     def _wait(self) -> bool:
         events = (select.POLLIN if self.events & READ else 0) | (select.POLLOUT if self.events & WRITE else 0)
@@ -140,8 +141,8 @@ class _IO(_Watching):
 
 
 class _Async(_Watching):
-    def __init__(self) -> None:
-        self._event = _fiberrt.Event()
+    def __init__(self, ref: bool) -> None:
+        self._event, self.ref = _fiberrt.Event(), ref
 
     def send(self) -> None:
         """Let the watcher's thread call the callback. Any thread may call this."""
@@ -242,7 +243,7 @@ class Loop:
 
     def io(self, fd: int, events: int, ref: bool = True, priority: int | None = None) -> _IO:
         """Watch a descriptor: 1 that it can be read, 2 written, 3 either."""
-        return _IO(fd, events)
+        return _IO(fd, events, ref)
 
     def timer(self, after: float, repeat: float = 0.0, ref: bool = True, priority: int | None = None) -> _Timer:
         """Watch the time, in seconds."""
@@ -250,7 +251,7 @@ class Loop:
 
     def async_(self, ref: bool = True, priority: int | None = None) -> _Async:
         """A watcher whose send() other threads may call."""
-        return _Async()
+        return _Async(ref)
 
     def signal(self, signum: int, ref: bool = True, priority: int | None = None) -> _Signal:
         """Watch for a signal."""

@@ -74,7 +74,8 @@ class iwait:
 
 def wait(objects: Iterable[Any] | None = None, timeout: float | None = None, count: int | None = None) -> Any:
     """Wait until the objects, or `count` of them, are ready, or the timeout in seconds has passed, and return those
-    that are. Without objects: wait until no other fiber of the thread lives, and return whether that is so."""
+    that are. Without objects: wait until no other greenlet, timer, watcher or server of the
+    thread lives, and return whether that is so."""
     if objects is None:
         from .hub import get_hub
 
@@ -85,8 +86,8 @@ def wait(objects: Iterable[Any] | None = None, timeout: float | None = None, cou
 def joinall(
     greenlets: Iterable[Any], timeout: float | None = None, raise_error: bool = False, count: int | None = None
 ) -> list[Any]:
-    """Wait until the greenlets, or `count` of them, have ended, or the timeout in seconds has passed. Return those that
-    have. raise_error: raise the exception of the first that fails."""
+    """Wait until the greenlets, or `count` of them, have ended, or the timeout in seconds has passed. Returns the greenlets
+    that have ended. raise_error: raise the exception of the first that fails."""
     if not raise_error:
         return list(iwait(greenlets, timeout, count))
     done = []

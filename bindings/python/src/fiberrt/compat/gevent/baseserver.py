@@ -92,7 +92,7 @@ class BaseServer:
     def stop_accepting(self) -> None:
         """Read no more, until start_accepting() is called again."""
         reading, self._reading = self._reading, None
-        if reading is not None:
+        if reading is not None and reading is not _fiberrt.current():  # handle() may stop its own server
             reading.cancel()
 
     def _read_all(self) -> None:

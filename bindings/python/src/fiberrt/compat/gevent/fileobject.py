@@ -34,36 +34,42 @@ class _Raw(io.FileIO):
         return nb_write(self.fileno(), data)
 
 
-def FileObjectPosix(fobj: Any, mode: str = "r", *args: Any, **kwargs: Any) -> Any:
+def FileObjectPosix(
+    fobj: Any, mode: str = "r", bufsize: int | None = None, close: bool | None = None, encoding: str | None = None,
+    errors: str | None = None, newline: str | None = None, buffering: int | None = None, closefd: bool | None = None,
+) -> Any:  # fmt: skip
     """Return a file for a descriptor, a path or a file, whose reads and writes let other fibers run while a pipe,
-    terminal or the like makes them wait. Other arguments: as for io.open(); bufsize is another name of buffering. The
-    descriptor of a file is duplicated."""
-    kwargs["buffering"] = kwargs.pop("bufsize", kwargs.get("buffering", -1))
-    close = kwargs.pop("close", kwargs.pop("closefd", True))
+    terminal or the like makes them wait. Other arguments: as for io.open(); bufsize and close are other names of
+    buffering and closefd. The descriptor of a file is duplicated."""
+    size = next((each for each in (bufsize, buffering) if each is not None), -1)
+    close = next((each for each in (close, closefd) if each is not None), True)
     if isinstance(fobj, (str, bytes, os.PathLike)):
-        return io.open(fobj, mode, *args, **kwargs)
-    if not isinstance(fobj, int):
+        return io.open(fobj, mode, size, encoding, errors, newline, close)
+    binary = mode.replace("b", "").replace("t", "").replace("U", "") or "r"
+    text = "b" not in mode
+    if isinstance(fobj, int):
+        raw: Any = _Raw(fobj, binary, closefd=close)
+    else:
         fobj.flush()
         fobj = os.dup(fobj.fileno())
-        close = True
-    binary = mode.replace("b", "").replace("t", "").replace("U", "") or "r"
-    raw: Any = _Raw(fobj, binary, closefd=close)
-    buffering = args[0] if args else kwargs["buffering"]
-    text = "b" not in mode
-    if buffering == 0 and not text:
+        try:
+            raw = _Raw(fobj, binary)
+        except BaseException:
+            os.close(fobj)
+            raise
+    if size == 0 and not text:
         return raw
-    size = buffering if buffering > 1 else io.DEFAULT_BUFFER_SIZE
+    room = size if size > 1 else io.DEFAULT_BUFFER_SIZE
     buffered: Any
     if "+" in mode:
-        buffered = io.BufferedRandom(raw, size)
+        buffered = io.BufferedRandom(raw, room)
     elif "r" in mode or not binary.strip("U"):
-        buffered = io.BufferedReader(raw, size)
+        buffered = io.BufferedReader(raw, room)
     else:
-        buffered = io.BufferedWriter(raw, size)
+        buffered = io.BufferedWriter(raw, room)
     if not text:
         return buffered
-    known = {name: kwargs[name] for name in ("encoding", "errors", "newline") if name in kwargs}
-    return io.TextIOWrapper(buffered, line_buffering=buffering == 1, write_through=buffering == 0, **known)
+    return io.TextIOWrapper(buffered, encoding, errors, newline, size == 1, size == 0)
 
 
 FileObject = FileObjectThread = FileObjectBlock = FileObjectPosix

@@ -381,7 +381,7 @@ class Greenlet(RawGreenlet):
 
 
 def _at_exit() -> None:
-    """As with gevent, the greenlets that live at the end of the program run no further."""
+    """As with gevent, the greenlets of all threads that live at the end of the program run no further."""
     for fiber in _running:
         _fiberrt.abandon(fiber)
 

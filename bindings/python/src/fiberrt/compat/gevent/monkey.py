@@ -122,7 +122,8 @@ def is_object_patched(mod_name: str, item_name: str) -> bool:
 
 
 def get_original(mod_name: str, item_name: Any) -> Any:
-    """Return an object of a module as it is without the patch. item_name: a name, or a list of names."""
+    """Return an object of a module as it is without the patch, except _start_new_thread and pthread_kill. item_name: a
+    name, or a list of names."""
     if not isinstance(item_name, str):
         return [get_original(mod_name, name) for name in item_name]
     found = _own._originals.get((mod_name, item_name))

@@ -71,8 +71,8 @@ class Mapping:
         return Greenlet.spawn(self.map_cb, func, iterable, callback)
 
     def imap(self, func: Callable[..., Any], *iterables: Iterable[Any], maxsize: int | None = None) -> Any:
-        """Return an iterator of the results of func(*items), in the order of the items. maxsize: of the results that
-        have not been taken."""
+        """Return an iterator of the results of func(*items), in the order of the items. maxsize: the most results that
+        may wait for the iterator; None or 0: any number."""
         return _IMap(self, func, zip(*iterables), maxsize, True)
 
     def imap_unordered(self, func: Callable[..., Any], *iterables: Iterable[Any], maxsize: int | None = None) -> Any:
@@ -103,7 +103,7 @@ class _IMap(Greenlet):
         self._kept: dict[int, Any] = {}
         self._next = 0
         self._count: int | None = None
-        self._places: Any = DummySemaphore() if most is None else Semaphore(most)
+        self._places: Any = Semaphore(most) if most else DummySemaphore()
         self.start()
 
     def _run(self) -> None:

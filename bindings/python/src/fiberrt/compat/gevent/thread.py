@@ -25,10 +25,11 @@ get_native_id, interrupt_main = _thread.get_native_id, _thread.interrupt_main
 
 
 def start_new_thread(function: Callable[..., Any], args: tuple[Any, ...] = (), kwargs: Any = None) -> int:
-    """Run a function in a Greenlet, and return its identifier."""
+    """Run a function in a Greenlet, and return the identifier that get_ident() returns there."""
     if not isinstance(args, tuple):
         raise TypeError("the arguments must be a tuple")
-    return id(Greenlet.spawn(function, *args, **(kwargs or {})))
+    greenlet = Greenlet.spawn(function, *args, **(kwargs or {}))
+    return int(greenlet._fiber.name.removeprefix("fiber-"))  # a fiber without a name is named by its number
 
 
 start_new = start_new_thread

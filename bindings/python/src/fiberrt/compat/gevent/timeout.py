@@ -22,8 +22,8 @@ class Timeout(BaseException):
     """``with Timeout(seconds):`` raises itself in the fiber that has started it, once, at the present wait or the next.
 
     seconds: None means never. exception: raised instead; with False the with block drops the Timeout. A Timeout does
-    not interrupt a fiber that computes. close() before the time ends the matter, also if the timer has thrown the
-    exception and no wait has raised it yet.
+    not interrupt a fiber that computes. close() also withdraws an exception that has been thrown but not yet
+    raised.
     """
 
     def __init__(
