@@ -10,7 +10,7 @@ them is imported, or run the program by `python -m fiberrt --gevent`:
 
     import fiberrt.compat.gevent.as_gevent      # the same as install(); then import locust, socketio, ...
 
-The documentation's page about coming from gevent names the differences.
+The page "Coming from gevent, eventlet, asyncio or trio" of the documentation names the differences.
 """
 
 from __future__ import annotations

@@ -53,6 +53,7 @@ class WSGIHandler(Connection):
     close_connection = False
     connection_upgraded = False
     time_start = time_finish = 0.0
+    _size: int | None = None  # bytes of the whole body, if they are known
 
     def __init__(self, sock: Any, address: Any, server: Any, rfile: Any = None) -> None:
         super().__init__(server, sock, address)
