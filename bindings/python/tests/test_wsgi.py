@@ -409,6 +409,22 @@ main()
         assert server.process.wait() == 0
 
 
+def test_a_serving_process_that_dies_while_another_starts(program):
+    # The one that starts takes its place: no third is wanted.
+    done = program("""
+        import socket
+        from fiberrt._supervisor import _Supervisor
+        it = _Supervisor(None, socket.socket())
+        it._wanted, it._has_served, it._starting, it._serving = False, True, 1, 2
+        it._ended(2, -9)
+        print(it._wanted)
+        it._starting, it._serving = 0, 3
+        it._ended(3, -9)
+        print(it._wanted)
+    """)
+    assert done.out.splitlines() == ["False", "True"], done.err
+
+
 def test_processes_of_the_command_end_together(tmp_path):
     path = tmp_path / "socket"
     (tmp_path / "application.py").write_text(SLOW)

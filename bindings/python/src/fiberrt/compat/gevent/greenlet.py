@@ -389,6 +389,9 @@ def _at_exit() -> None:
 def _after_fork() -> None:
     """In the child, only the fiber that called fork() continues. The other Greenlets end as if killed."""
     forget_hub()
+    if not _running and not watching:
+        after_fork()
+        return
     me = _fiberrt.current()
     lost = [(fiber, greenlet) for fiber, greenlet in _running.items() if fiber is not me]
     watching.intersection_update((me,))
