@@ -628,6 +628,8 @@ def test_patches_and_unused_locals_open_no_cord(lines):
 
         fiberrt.monkey.patch()
         fiberrt.local()
+        os.stat(".")
+        open(os.devnull).close()
         print(_fiberrt.fibers())
         os.environ["FIBERRT_BACKEND"] = "sim"
         print(fiberrt.backend())

@@ -15,6 +15,7 @@
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/sysmacros.h>
+#include <time.h>
 #include <unistd.h>
 #include <vector>
 
@@ -109,8 +110,20 @@ bool device_is_slow(dev_t device) {
     return false;
 }
 
+namespace {
+
+// The real time, coarsely: a look at the core's clock would decide whether the process is simulated, and move the time
+// of a simulation.
+int64_t coarse_now_ns() {
+    timespec now;
+    clock_gettime(CLOCK_MONOTONIC_COARSE, &now);
+    return int64_t(now.tv_sec) * FIBER_SEC(1) + now.tv_nsec;
+}
+
+} // namespace
+
 bool any_mount_is_slow() {
-    int64_t now = fiber_now();
+    int64_t now = coarse_now_ns();
     if (looked_at_ns && now - looked_at_ns < look_again_ns) return !slow_devices.empty();
     looked_at_ns = now;
     if (mounts < 0 || mounts_of != getpid()) return open_mounts() && !slow_devices.empty();
@@ -196,7 +209,7 @@ FileCall* call_of(PyObject* self) { return reinterpret_cast<FileCall*>(self); }
 
 PyObject* call(PyObject* self, PyObject* const* args, size_t flagged, PyObject* names) {
     FileCall* me = call_of(self);
-    if (me->slowly == Py_None || !any_mount_is_slow() || !may_wait())
+    if (me->slowly == Py_None || !may_wait() || !any_mount_is_slow())
         return PyObject_Vectorcall(me->function, args, flagged, names);
     size_t count = size_t(PyVectorcall_NARGS(flagged)) + (names ? size_t(PyTuple_GET_SIZE(names)) : 0);
     std::vector<PyObject*> all(count + 1);
