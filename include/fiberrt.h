@@ -1778,7 +1778,7 @@ FIBERRT_API const char *fiber_backend_name(void) FIBERRT_LINKNAME(fiber_backend_
  * one_in: 0 chooses as often another number than 0 as the seed does everywhere; otherwise the number is not 0 once in
  * so many times, by chance.
  *
- * Where: a fiber, in a simulation. Switches: no; a cancelled fiber may call it too.
+ * Where: a fiber, in a simulation. Switches: no.
  * Errors: -EINVAL `count` is 0; -ENOTSUP there is no simulation, or the calling thread is not its thread. Since: 0.1
  */
 FIBERRT_API int64_t fiber_sim_pick(uint32_t count, uint32_t one_in) FIBERRT_LINKNAME(fiber_sim_pick);
