@@ -83,6 +83,33 @@ def test_much_through_a_pipe(factory, size):
 
 
 @both
+@pytest.mark.parametrize("aborts", [False, True])
+def test_a_write_after_close_does_not_stop_the_data_before_it(factory, aborts):
+    async def main():
+        loop = asyncio.get_running_loop()
+        with pipe() as (reads, writes):
+            writer, sent = await loop.connect_write_pipe(Recorder, writes)
+            data = os.urandom(1_000_000)
+            writer.write(data)
+            writer.close()
+            for _ in range(3):
+                writer.write(b"x")
+            if aborts:
+                writer.abort()
+                await sent.over
+                assert len(reads.readall()) < len(data)
+            else:
+                _, received = await loop.connect_read_pipe(Recorder, reads)
+                await sent.over
+                await received.over
+                assert b"".join(received.events[:-2]) == data
+            assert sent.events[-1] == ("lost", None)
+            writer.write(b"x")
+
+    run(main(), factory)
+
+
+@both
 @pytest.mark.parametrize("full", [False, True])
 def test_the_readers_close_is_noticed(factory, full, caplog):
     async def main():

@@ -153,4 +153,5 @@ class WritePipeTransport(_Pipe, _Writer):  # type: ignore[misc]
     def _written_when_lost(self) -> None:
         if self._conn_lost >= constants.LOG_THRESHOLD_FOR_CONNLOST_WRITES:
             logger.warning("pipe closed by peer or os.write(pipe, data) raised exception.")
-        self._conn_lost += 1
+        if self._conn_lost or self._loop is None:  # otherwise close() has left data, which is still to be written
+            self._conn_lost += 1
