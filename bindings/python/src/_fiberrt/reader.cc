@@ -171,6 +171,12 @@ PyObject* of_asyncio(PyObject* reader, const char* name, PyObject* argument) {
     return result;
 }
 
+void waited(CoroutineObject* coroutine) {
+    ReaderObject* reader = reader_of(coroutine->owner);
+    if (coroutine->waiter && reader->waiter == coroutine->waiter) Py_CLEAR(reader->waiter);
+    coroutine->waiter = nullptr;
+}
+
 // asyncio's _wait_for_data().
 PySendResult wait_for_data(CoroutineObject* coroutine, const char* name) {
     ReaderObject* reader = reader_of(coroutine->owner);
@@ -184,21 +190,34 @@ PySendResult wait_for_data(CoroutineObject* coroutine, const char* name) {
     if (!waiter) return PYGEN_ERROR;
     Py_XSETREF(reader->waiter, Py_NewRef(waiter));
     coroutine->waiter = waiter;
-    return coroutine_wait(coroutine, waiter);
+    PySendResult sent = coroutine_wait(coroutine, waiter);
+    if (sent == PYGEN_ERROR) waited(coroutine);
+    return sent;
 }
 
-void waited(CoroutineObject* coroutine) {
+// Calls asyncio's own coroutine, which fails, or returns the rest of the data. It would first raise an exception that
+// the reader has received since this read began; the read has looked for one at its beginning.
+PySendResult fail_as_asyncio(CoroutineObject* coroutine, PyObject** result, const char* name, PyObject* argument) {
     ReaderObject* reader = reader_of(coroutine->owner);
-    if (coroutine->waiter && reader->waiter == coroutine->waiter) Py_CLEAR(reader->waiter);
-    coroutine->waiter = nullptr;
+    if (coroutine_delegate(coroutine, of_asyncio(coroutine->owner, name, argument)) == PYGEN_ERROR) return PYGEN_ERROR;
+    PyObject* exception = reader->exception;
+    reader->exception = nullptr;
+    PySendResult sent = PyIter_Send(coroutine->inner, Py_None, result);
+    if (reader->exception)
+        Py_XDECREF(exception); // there is a new one
+    else
+        reader->exception = exception;
+    if (sent != PYGEN_NEXT) Py_CLEAR(coroutine->inner); // otherwise a method is overridden, and waits
+    return sent;
 }
 
 // At the first step, raises the exception that the reader has. Returns false if there is one.
 bool check_exception(CoroutineObject* coroutine) {
     PyObject* exception = reader_of(coroutine->owner)->exception;
-    if (coroutine->passed++ || is_none(exception)) return true;
+    bool first = !coroutine->passed;
     coroutine->passed = 1;
-    PyErr_SetObject(reinterpret_cast<PyObject*>(Py_TYPE(exception)), exception);
+    if (!first || is_none(exception)) return true;
+    raise_object(exception);
     return false;
 }
 
@@ -225,7 +244,7 @@ PySendResult step_read_exactly(CoroutineObject* coroutine, PyObject** result) {
     if (!reader->eof) return wait_for_data(coroutine, "readexactly");
     PyObject* number = PyLong_FromSsize_t(coroutine->number);
     if (!number) return PYGEN_ERROR;
-    PySendResult sent = coroutine_delegate(coroutine, of_asyncio(coroutine->owner, "readexactly", number));
+    PySendResult sent = fail_as_asyncio(coroutine, result, "readexactly", number);
     Py_DECREF(number);
     return sent;
 }
@@ -241,8 +260,7 @@ PySendResult read_until(CoroutineObject* coroutine, PyObject** result, const cha
     const char* data = size ? data_of(reader) : nullptr;
     auto* found = data ? static_cast<const char*>(memmem(data + offset, size - offset, separator, length)) : nullptr;
     bool too_much = found ? size_t(found - data) > reader->limit : size >= length && size + 1 - length > reader->limit;
-    if (too_much || (!found && reader->eof))
-        return coroutine_delegate(coroutine, of_asyncio(coroutine->owner, call, coroutine->argument));
+    if (too_much || (!found && reader->eof)) return fail_as_asyncio(coroutine, result, call, coroutine->argument);
     if (found) return give(result, take(reader, size_t(found - data) + length));
     coroutine->offset = Py_ssize_t(reader->taken + (size >= length ? size + 1 - length : 0));
     return wait_for_data(coroutine, "readuntil");
@@ -334,6 +352,13 @@ int set_limit(PyObject* self, PyObject* limit, void*) {
     reader_of(self)->limit = !(bytes > 0) ? 0 : bytes < double(most) ? size_t(bytes) : most;
     Py_XSETREF(reader_of(self)->limit_given, Py_NewRef(limit));
     return 0;
+}
+
+int set_attribute(PyObject* self, PyObject* name, PyObject* value) {
+    static PyObject* feed_data = PyUnicode_InternFromString("feed_data");
+    int result = PyObject_GenericSetAttr(self, name, value);
+    if (name == feed_data && result == 0) reader_of(self)->own_feed_data = value; // names are interned
+    return result;
 }
 
 int traverse(PyObject* self, visitproc visit, void* arg) {
@@ -434,7 +459,7 @@ PyObject* data_received(PyObject* self, PyObject* data) {
     static PyObject* name = PyUnicode_InternFromString("feed_data");
     PyObject* reader = reader_of_protocol(protocol_of(self));
     if (!reader || reader == Py_None) return reader;
-    if (Py_IS_TYPE(reader, own_reader)) {
+    if (Py_IS_TYPE(reader, own_reader) && !reader_of(reader)->own_feed_data) {
         bool fed = feed(reader_of(reader), data);
         Py_DECREF(reader);
         return fed ? Py_NewRef(Py_None) : nullptr;
@@ -476,12 +501,24 @@ PyMemberDef protocol_members[] = {
 
 } // namespace
 
+void raise_object(PyObject* exception) {
+    Py_INCREF(exception); // the class's __init__() may drop the last other reference
+    if (PyExceptionClass_Check(exception))
+        PyErr_SetNone(exception);
+    else if (PyExceptionInstance_Check(exception))
+        PyErr_SetObject(reinterpret_cast<PyObject*>(Py_TYPE(exception)), exception);
+    else
+        PyErr_SetString(PyExc_TypeError, "exceptions must derive from BaseException");
+    Py_DECREF(exception);
+}
+
 PyTypeObject ReaderType = [] {
     PyTypeObject type = {PyVarObject_HEAD_INIT(nullptr, 0)};
     type.tp_name = "fiberrt._fiberrt.Reader";
     type.tp_doc = "The engine of asyncio.StreamReader.";
     type.tp_basicsize = sizeof(ReaderObject);
     type.tp_dealloc = deallocate;
+    type.tp_setattro = set_attribute;
     type.tp_flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC | Py_TPFLAGS_BASETYPE;
     type.tp_traverse = traverse;
     type.tp_clear = clear;

@@ -17,7 +17,8 @@ struct ReaderObject {
     size_t limit;          // in bytes
     size_t taken;          // bytes that reads have taken so far
     bool eof;
-    bool paused; // the transport: by the reader
+    bool paused;        // the transport: by the reader
+    bool own_feed_data; // the program has set the instance's attribute feed_data
 };
 
 struct ProtocolObject {
@@ -27,6 +28,9 @@ struct ProtocolObject {
 };
 
 inline bool is_none(PyObject* object) { return !object || object == Py_None; }
+
+// Raises an exception, an instance or a class, as `raise` does.
+void raise_object(PyObject* exception);
 
 extern PyTypeObject ReaderType, ReaderProtocolType, WriterType;
 

@@ -47,7 +47,7 @@ bool check_reader(WriterObject* writer) {
     PyObject* exception = PyObject_CallMethodNoArgs(reader, name);
     if (!exception) return false;
     bool none = exception == Py_None;
-    if (!none) PyErr_SetObject(reinterpret_cast<PyObject*>(Py_TYPE(exception)), exception);
+    if (!none) raise_object(exception);
     Py_DECREF(exception);
     return none;
 }

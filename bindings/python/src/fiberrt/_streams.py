@@ -28,7 +28,8 @@ def _make_in_place_of(plain: type, ours: Any, loop_at: int) -> None:
 
     def __new__(cls: Any, *args: Any, **kwargs: Any) -> Any:
         if cls is not plain:
-            return object.__new__(cls)
+            new = super(plain, cls).__new__  # of the next base class
+            return new(cls) if new is object.__new__ else new(cls, *args, **kwargs)
         loop = args[loop_at] if len(args) > loop_at else kwargs.get("loop")
         if loop is None:
             loop = asyncio._get_running_loop()
