@@ -99,7 +99,7 @@ cmake --install "$folder/build" --component python --prefix "$folder/package/fib
 
 cd "$here/tests"
 [ $# -gt 0 ] || set -- test_fiber.py test_scopes.py test_interpreter.py test_tools.py test_end.py test_hostile.py test_aio.py \
-    test_aio_streams.py
+    test_aio_streams.py test_aio_coroutines.py
 PYTHONPATH=$folder/package "$python" -c 'import fiberrt' >>"$log" 2>&1 || fail 'the package cannot be imported'
 # Py_DECREF calls this function only in code compiled with Py_DEBUG.
 nm -D --undefined-only "$folder"/package/fiberrt/_fiberrt*.so | grep -q _Py_NegativeRefcount ||

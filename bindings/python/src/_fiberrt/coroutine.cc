@@ -4,6 +4,7 @@
 #include "fiber.h"
 #include "functions.h"
 
+#include <frameobject.h>
 #include <string.h>
 
 namespace fiberrt_python {
@@ -18,10 +19,20 @@ constexpr int most_spare = 16;
 CoroutineObject* spare[most_spare];
 int spare_count;
 
+// Whether the object is a generator that types.coroutine() has made awaitable.
+bool is_generator_coroutine(PyObject* awaitable) {
+    if (!PyGen_CheckExact(awaitable)) return false;
+    PyObject* code = PyObject_GetAttrString(awaitable, "gi_code");
+    bool result = code && PyCode_Check(code) && reinterpret_cast<PyCodeObject*>(code)->co_flags & CO_ITERABLE_COROUTINE;
+    if (!code) PyErr_Clear();
+    Py_XDECREF(code);
+    return result;
+}
+
 // The iterator of an awaitable, as `await` finds it. Takes the reference.
 PyObject* iterator_of(PyObject* awaitable) {
     if (!awaitable) return nullptr;
-    if (PyCoro_CheckExact(awaitable)) return awaitable;
+    if (PyCoro_CheckExact(awaitable) || is_generator_coroutine(awaitable)) return awaitable;
     PyAsyncMethods* methods = Py_TYPE(awaitable)->tp_as_async;
     PyObject* iterator = nullptr;
     if (methods && methods->am_await)
@@ -29,6 +40,10 @@ PyObject* iterator_of(PyObject* awaitable) {
     else
         PyErr_Format(PyExc_TypeError, "object %.100s can't be used in 'await' expression", Py_TYPE(awaitable)->tp_name);
     Py_DECREF(awaitable);
+    if (iterator && (!PyIter_Check(iterator) || PyCoro_CheckExact(iterator))) {
+        PyErr_Format(PyExc_TypeError, "__await__() returned %.100s, which is no iterator", Py_TYPE(iterator)->tp_name);
+        Py_CLEAR(iterator);
+    }
     return iterator;
 }
 
@@ -50,8 +65,19 @@ void finish(CoroutineObject* coroutine) {
 
 PySendResult suspend(CoroutineObject* coroutine) {
     coroutine->state = CoroutineState::waits;
-    if (!PyObject_GC_IsTracked(object(coroutine))) PyObject_GC_Track(object(coroutine));
     return PYGEN_NEXT;
+}
+
+// The end by an exception, which is set. A StopIteration would look like a result: it becomes a RuntimeError (PEP 479).
+void fail(CoroutineObject* coroutine) {
+    finish(coroutine);
+    if (!PyErr_ExceptionMatches(PyExc_StopIteration)) return;
+    PyObject* cause = exception_take();
+    PyErr_SetString(PyExc_RuntimeError, "coroutine raised StopIteration");
+    PyObject* error = exception_take();
+    PyException_SetContext(error, Py_NewRef(cause));
+    PyException_SetCause(error, cause);
+    exception_set(error);
 }
 
 // Sets an exception unless the coroutine may be resumed.
@@ -74,19 +100,17 @@ PySendResult run(CoroutineObject* coroutine, PyObject* value, PyObject** result)
             if (sent == PYGEN_NEXT) return suspend(coroutine);
             bool delegates = coroutine->delegates;
             end_wait(coroutine);
-            if (sent == PYGEN_ERROR || delegates) {
-                finish(coroutine);
-                return sent;
-            }
+            if (sent == PYGEN_ERROR) fail(coroutine);
+            if (sent == PYGEN_RETURN && delegates) finish(coroutine);
+            if (sent == PYGEN_ERROR || delegates) return sent;
             Py_DECREF(*result);
         }
         *result = nullptr;
         PySendResult done = coroutine->kind->step(coroutine, result);
-        if (done != PYGEN_NEXT) {
-            finish(coroutine);
-            return done;
-        }
-        if (!coroutine->inner) return suspend(coroutine);
+        if (done == PYGEN_RETURN) finish(coroutine);
+        if (done == PYGEN_ERROR) fail(coroutine);
+        if (done != PYGEN_NEXT) return done;
+        if (*result) return suspend(coroutine);
     }
 }
 
@@ -124,12 +148,12 @@ void set_thrown(PyObject* const* args, Py_ssize_t count) {
     PyObject* type = args[0];
     PyObject* exception = nullptr;
     PyObject* value = count > 1 && args[1] != Py_None ? args[1] : nullptr;
+    int is_one = value && PyExceptionClass_Check(type) ? PyObject_IsInstance(value, type) : 0;
+    if (is_one < 0) return;
     if (PyExceptionInstance_Check(type) && !value)
         exception = Py_NewRef(type);
     else if (PyExceptionClass_Check(type))
-        exception = value && PyObject_IsInstance(value, type) == 1 ? Py_NewRef(value)
-                    : value                                        ? PyObject_CallOneArg(type, value)
-                                                                   : PyObject_CallNoArgs(type);
+        exception = is_one ? Py_NewRef(value) : value ? PyObject_CallOneArg(type, value) : PyObject_CallNoArgs(type);
     else
         PyErr_SetString(PyExc_TypeError, "throw() takes an exception");
     if (exception && !PyExceptionInstance_Check(exception)) {
@@ -141,42 +165,40 @@ void set_thrown(PyObject* const* args, Py_ssize_t count) {
     if (exception) exception_set(exception);
 }
 
-// Raises the exception in the inner iterator. Returns its next value; or null with an exception set, which is
-// StopIteration at its end.
-PyObject* throw_in_inner(PyObject* inner, PyObject* const* args, Py_ssize_t count) {
-    PyObject* function = PyObject_GetAttrString(inner, "throw");
-    PyObject* result = nullptr;
-    if (function) {
-        result = PyObject_Vectorcall(function, args, size_t(count), nullptr);
-        Py_DECREF(function);
-    } else if (PyErr_ExceptionMatches(PyExc_AttributeError)) { // as in CPython
-        PyErr_Clear();
-        set_thrown(args, count);
-    }
-    return result;
+// The method of an inner iterator, or null. Clears the AttributeError if there is none, as CPython does.
+PyObject* method_of(PyObject* inner, const char* name) {
+    PyObject* function = PyObject_GetAttrString(inner, name);
+    if (!function && PyErr_ExceptionMatches(PyExc_AttributeError)) PyErr_Clear();
+    return function;
 }
 
 PyObject* throw_in(PyObject* self, PyObject* const* args, Py_ssize_t count) {
     CoroutineObject* coroutine = coroutine_of(self);
     if (!takes("throw", count, 1, 3) || !may_run(coroutine)) return nullptr;
     coroutine->state = CoroutineState::runs;
-    bool goes_on = false;
-    if (coroutine->inner) {
-        PyObject* value = throw_in_inner(coroutine->inner, args, count);
+    PyObject* function = coroutine->inner ? method_of(coroutine->inner, "throw") : nullptr;
+    bool inner_ends = false; // with a result, the value of StopIteration
+    if (function) {
+        PyObject* value = PyObject_Vectorcall(function, args, size_t(count), nullptr);
+        Py_DECREF(function);
         if (value) {
             suspend(coroutine);
             return value;
         }
-        goes_on = !coroutine->delegates && PyErr_ExceptionMatches(PyExc_StopIteration);
-    } else {
+        inner_ends = PyErr_ExceptionMatches(PyExc_StopIteration);
+    } else if (!PyErr_Occurred()) {
         set_thrown(args, count);
     }
+    bool delegates = coroutine->delegates;
     PyObject *type, *value, *traceback;
     PyErr_Fetch(&type, &value, &traceback);
     end_wait(coroutine);
-    if (!goes_on) {
-        finish(coroutine);
+    if (!inner_ends || delegates) {
         PyErr_Restore(type, value, traceback);
+        if (inner_ends)
+            finish(coroutine);
+        else
+            fail(coroutine);
         return nullptr;
     }
     Py_XDECREF(type);
@@ -191,19 +213,19 @@ PyObject* close(PyObject* self, PyObject*) {
     CoroutineObject* coroutine = coroutine_of(self);
     if (coroutine->state == CoroutineState::over) Py_RETURN_NONE;
     if (!may_run(coroutine)) return nullptr;
-    PyObject* result = nullptr;
     if (coroutine->inner) {
         coroutine->state = CoroutineState::runs;
-        result = PyObject_CallMethod(coroutine->inner, "close", nullptr);
+        PyObject* function = method_of(coroutine->inner, "close");
+        PyObject* result = function ? PyObject_CallNoArgs(function) : nullptr;
+        Py_XDECREF(function);
+        Py_XDECREF(result);
     }
     PyObject *type, *value, *traceback;
     PyErr_Fetch(&type, &value, &traceback);
-    bool failed = coroutine->inner && !result;
     if (coroutine->state != CoroutineState::fresh) end_wait(coroutine);
     finish(coroutine);
     PyErr_Restore(type, value, traceback);
-    Py_XDECREF(result);
-    if (failed) return nullptr;
+    if (PyErr_Occurred()) return nullptr;
     Py_RETURN_NONE;
 }
 
@@ -217,7 +239,7 @@ int traverse(PyObject* self, visitproc visit, void* arg) {
 
 void deallocate(PyObject* self) {
     CoroutineObject* coroutine = coroutine_of(self);
-    if (PyObject_GC_IsTracked(self)) PyObject_GC_UnTrack(self);
+    PyObject_GC_UnTrack(self);
     if (coroutine->state != CoroutineState::over) {
         PyObject *type, *value, *traceback;
         PyErr_Fetch(&type, &value, &traceback);
@@ -251,6 +273,26 @@ PyObject* get_running(PyObject* self, void*) {
     return PyBool_FromLong(coroutine_of(self)->state == CoroutineState::runs);
 }
 
+PyObject* get_suspended(PyObject* self, void*) {
+    return PyBool_FromLong(coroutine_of(self)->state == CoroutineState::waits);
+}
+
+PyObject* get_awaited(PyObject* self, void*) {
+    PyObject* inner = coroutine_of(self)->inner;
+    return Py_NewRef(inner ? inner : Py_None);
+}
+
+// Makes a frame without variables, for inspect and for Task.get_stack(). None: the coroutine is over.
+PyObject* get_frame(PyObject* self, void*) {
+    if (coroutine_of(self)->state == CoroutineState::over) Py_RETURN_NONE;
+    PyCodeObject* code = PyCode_NewEmpty("fiberrt", coroutine_of(self)->kind->name, 1);
+    PyObject* globals = code ? PyDict_New() : nullptr;
+    PyFrameObject* frame = globals ? PyFrame_New(PyThreadState_Get(), code, globals, nullptr) : nullptr;
+    Py_XDECREF(globals);
+    Py_XDECREF(code);
+    return reinterpret_cast<PyObject*>(frame);
+}
+
 PyMethodDef methods[] = {
     {"send", send, METH_O, "send($self, value, /)\n--\n\nStart the coroutine, or go on with it after a wait."},
     {"throw", as_method(throw_in), METH_FASTCALL,
@@ -259,10 +301,14 @@ PyMethodDef methods[] = {
     {nullptr, nullptr, 0, nullptr},
 };
 
+// Without cr_code, the repr() of a task has the name and no line number.
 PyGetSetDef properties[] = {
     {"__name__", get_name, nullptr, nullptr, nullptr},
     {"__qualname__", get_qualified_name, nullptr, nullptr, nullptr},
     {"cr_running", get_running, nullptr, nullptr, nullptr},
+    {"cr_suspended", get_suspended, nullptr, nullptr, nullptr},
+    {"cr_await", get_awaited, nullptr, nullptr, nullptr},
+    {"cr_frame", get_frame, nullptr, nullptr, nullptr},
     {nullptr, nullptr, nullptr, nullptr, nullptr},
 };
 
@@ -294,7 +340,7 @@ PyTypeObject CoroutineType = [] {
 }();
 
 PyObject* coroutine_new(const CoroutineKind* kind, PyObject* owner, Py_ssize_t number, PyObject* argument) {
-    CoroutineObject* coroutine; // the collector learns of it when it waits
+    CoroutineObject* coroutine;
     if (spare_count) {
         coroutine = spare[--spare_count];
         PyObject_Init(object(coroutine), &CoroutineType);
@@ -311,6 +357,7 @@ PyObject* coroutine_new(const CoroutineKind* kind, PyObject* owner, Py_ssize_t n
     coroutine->delegates = false;
     coroutine->passed = 0;
     coroutine->waiter = nullptr;
+    PyObject_GC_Track(object(coroutine));
     return object(coroutine);
 }
 
