@@ -460,16 +460,19 @@ def test_a_wait_that_ends_for_two_reasons_leaves_no_wakeup(loop):
         fiberrt.sleep(0.001)
         loop.call_soon(order.append, "soon")
 
-    def keep_the_thread():
+    def keep_the_thread(due):
         while loop.time() < due:
             pass
 
+    def begin():
+        due = loop.time() + 0.01
+        fiberrt.spawn(schedule)
+        fiberrt.spawn(keep_the_thread, due)
+        loop.call_at(due, order.append, "timer")
+        loop.call_at(due, loop.stop)
+
     order = []
-    due = loop.time() + 0.01
-    fiberrt.spawn(schedule)
-    fiberrt.spawn(keep_the_thread)
-    loop.call_at(due, order.append, "timer")
-    loop.call_at(due, loop.stop)
+    loop.call_soon(begin)
     loop.run_forever()
     assert sorted(order) == ["soon", "timer"]
     assert not fiberrt.park(0)

@@ -5,10 +5,11 @@ import asyncio
 import gc
 import os
 import socket
+import sys
 import weakref
 
 import pytest
-from recording import Recorder, both, run
+from recording import LOOPS, Recorder, both, run
 
 from fiberrt import aio
 
@@ -180,6 +181,96 @@ def test_a_socket_of_a_rare_family(factory):
         assert len(data) > 100 and address == (0, 0)
         transport.abort()
         await protocol.over
+
+    run(main(), factory)
+
+
+@both
+def test_abstract_unix_names(factory):
+    async def main():
+        loop = asyncio.get_running_loop()
+        ends = []
+        for _ in range(2):
+            sock = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+            sock.bind("")  # the kernel chooses a name
+            ends.append(await loop.create_datagram_endpoint(Recorder, sock=sock))
+        (one, _), (other, received) = ends
+        names = [transport.get_extra_info("sockname") for transport, _ in ends]
+        assert all(isinstance(name, bytes) and name[0] == 0 for name in names)
+        one.sendto(b"data", names[1])
+        assert await received.until(1) == [(b"data", names[0])]
+        other.sendto(b"answer", received.events[0][1])
+        assert await ends[0][1].until(1) == [(b"answer", names[1])]
+        one.abort()
+        other.abort()
+
+    run(main(), factory)
+
+
+@both
+def test_empty_datagrams(factory):
+    async def main():
+        server, received = await endpoint(local_addr=("127.0.0.1", 0))
+        client, _ = await endpoint(local_addr=("127.0.0.1", 0))
+        here, there = server.get_extra_info("sockname"), client.get_extra_info("sockname")
+        with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sender:
+            sender.bind(("127.0.0.1", 0))
+            sender.sendto(b"", here)
+            assert await received.until(1) == [(b"", sender.getsockname())]
+        client.sendto(b"", here)
+        client.sendto(b"end", here)
+        await received.until(2)
+        while received.events[-1] != (b"end", there):
+            await received.until(len(received.events) + 1)
+        return len(received.events)
+
+    assert run(main(), factory) == (3 if sys.version_info >= (3, 13) else 2)
+
+
+def test_the_flow_and_scope_of_an_ipv6_address():
+    class Errors(Recorder):
+        def error_received(self, error):
+            self.note(error.errno)
+
+    async def main():
+        loop = asyncio.get_running_loop()
+        failures = []
+        loop.set_exception_handler(lambda _, context: failures.append(context["exception"]))
+        server, received = await endpoint(local_addr=("::1", 0), family=socket.AF_INET6)
+        client, errors = await loop.create_datagram_endpoint(Errors, local_addr=("::1", 0), family=socket.AF_INET6)
+        host, port, *_ = server.get_extra_info("sockname")
+        scope = socket.if_nametoindex("lo")
+        right = [(host, port, 0), (host, port, 5), (host, port, 0, 0), (host, port, 0, scope), (host, port, 0, 1 << 40)]
+        for number, address in enumerate(right, 1):
+            client.sendto(b"%d" % number, address)
+            assert (await received.until(number))[-1][0] == b"%d" % number
+        for other_scope in 0, scope, 1 << 30:  # the result depends on the scope, and on the machine's interfaces
+            client.sendto(b"x", ("fe80::1", port, 0, other_scope))
+            errors.note("sent")
+        for wrong in (host, port, 1 << 20), (host, port, -1, 0), (host, port, 0, 0, 0), (host,):
+            transport, protocol = await endpoint(local_addr=("::1", 0), family=socket.AF_INET6)
+            transport.sendto(b"x", wrong)
+            await protocol.over
+            assert len(failures) == 1
+            errors.note(type(failures.pop()))
+        client.abort()
+        server.abort()
+        return list(errors.events)
+
+    plain, ours = [run(main(), factory) for factory in LOOPS]
+    assert plain == ours and plain[-4:] == [OverflowError, OverflowError, TypeError, TypeError]
+
+
+@both
+@pytest.mark.parametrize("host", ["127.0.0.1\0", "\0", "127.0.0.1\0x"])
+def test_a_host_with_a_nul_is_refused(factory, host):
+    async def main():
+        failures = []
+        asyncio.get_running_loop().set_exception_handler(lambda _, context: failures.append(context["exception"]))
+        transport, protocol = await endpoint(local_addr=("127.0.0.1", 0))
+        transport.sendto(b"x", (host, transport.get_extra_info("sockname")[1]))
+        await protocol.over
+        assert [type(failure) for failure in failures] == [TypeError]
 
     run(main(), factory)
 

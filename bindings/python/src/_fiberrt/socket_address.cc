@@ -45,11 +45,10 @@ bool socket_address_parse(int family, PyObject* address, SocketAddress& to, sock
     Py_ssize_t count = PyTuple_GET_SIZE(address);
     if (count < 2 || count > (family == AF_INET ? 2 : 4) || !PyUnicode_CheckExact(PyTuple_GET_ITEM(address, 0)))
         return false;
-    const char* host = PyUnicode_AsUTF8(PyTuple_GET_ITEM(address, 0));
-    if (!host) {
-        PyErr_Clear();
-        return false;
-    }
+    Py_ssize_t host_size;
+    const char* host = PyUnicode_AsUTF8AndSize(PyTuple_GET_ITEM(address, 0), &host_size);
+    if (!host) PyErr_Clear();
+    if (!host || strlen(host) != size_t(host_size)) return false;
     int64_t port = number_at(address, 1, 65535);
     int64_t flow = count > 2 ? number_at(address, 2, 0xfffff) : 0;
     int64_t scope = count > 3 ? number_at(address, 3, UINT32_MAX) : 0;

@@ -149,8 +149,10 @@ bool send_pending(TransportObject* stream) {
     ssize_t sent = send_some(stream, pending.memory + pending.begin, pending.size());
     if (sent < 0) {
         if (errno == EAGAIN || errno == EINTR) return true;
+        int error = errno;
         watch_not_want(stream->writes);
         pending_drop(pending);
+        errno = error;
         return fail_by_errno(stream, write_failed(stream));
     }
     pending.begin += size_t(sent);
