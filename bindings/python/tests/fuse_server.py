@@ -43,7 +43,7 @@ def answer(code: int, node: int, body: bytes) -> "bytes | int":
     if code == GETATTR:
         return struct.pack("<QII", 0, 0, 0) + attributes(node)
     if code in (OPEN, OPENDIR):
-        return struct.pack("<QII", 1, 0, 0)
+        return struct.pack("<QII", 1, int(code == OPEN), 0)  # 1: each read asks the server
     if code == READ:
         _, offset, size = struct.unpack_from("<QQI", body)
         return CONTENT[offset : offset + size]

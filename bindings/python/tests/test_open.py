@@ -2,6 +2,7 @@
 """fiberrt.open(), which returns files that wait as fibers do."""
 
 import errno
+import fcntl
 import io
 import itertools
 import os
@@ -242,6 +243,33 @@ def test_a_cancelled_fiber_writes_its_file(tmp_path):
     with pytest.raises(fiberrt.CancelledError):
         fiber.result()
     assert path.read_text() == "kept"
+
+
+def test_a_write_to_a_pipe_that_an_exception_ends_returns_the_bytes_written():
+    r, w = os.pipe()
+    size = fcntl.fcntl(w, fcntl.F_GETPIPE_SZ)
+    data = os.urandom(3 * size)
+
+    def write():
+        with fiberrt.open(w, "wb", len(data) * 2) as file:
+            file.write(data)
+            try:
+                file.flush()
+            except KeyError:
+                thrown.append(True)
+            # The rest is written at the end.
+
+    thrown = []
+    with fiberrt.open(r, "rb", 0) as reader:
+        writer = fiberrt.spawn(write)
+        while writer.waits_for != "write":
+            fiberrt.reschedule()
+        writer.throw(KeyError())
+        while not thrown:
+            fiberrt.reschedule()
+        got = reader.readall()
+        writer.result()
+    assert got == data
 
 
 def test_a_loop_of_reads_lets_others_run(tmp_path):

@@ -36,6 +36,11 @@ def noted(function, *args, **options):
     threads.add(function.__name__)
     return offloaded(function, *args, **options)
 offloaded, _fiberrt.offload = _fiberrt.offload, noted
+shielded = _fiberrt.offload_shielded
+def noted_shielded(function, *args, **options):
+    threads.add(function.__name__)
+    return shielded(function, *args, **options)
+_fiberrt.offload_shielded = noted_shielded
 detached = _fiberrt.offload_detached
 def noted_detached(function, *args, **options):
     threads.add(function.__name__)
@@ -138,6 +143,36 @@ try: fiber.result()
 except fiberrt.CancelledError: print("cancelled")
 held.release()
 """) == ["False thread", "cancelled"]  # fmt: skip
+
+
+def test_on_a_slow_file_system_a_cancelled_fiber_completes_its_changes(patched):
+    assert patched(SLOW + """
+def outcome(function):
+    fiber = fiberrt.spawn(function)
+    while fiber.waits_for != "park": fiberrt.sleep(0)
+    fiber.cancel()
+    try: fiber.result()
+    except fiberrt.CancelledError: print("cancelled")
+def write(mode, data):
+    with open("file", mode) as file:
+        file.write(data)
+        fiberrt.park()
+def read():
+    with open("file") as file: fiberrt.park()
+def use():
+    fd = os.open("file", os.O_RDWR)
+    try: fiberrt.park()
+    finally:
+        print(os.write(fd, b"OS"), os.pwrite(fd, b"!", 5))
+        os.ftruncate(fd, 6), os.mkdir("made"), os.rename("made", "renamed"), os.close(fd)
+def make():
+    try: fiberrt.park()
+    finally:
+        with open("new", "w") as file: file.write("made by a cancelled fiber")
+for function in lambda: write("w", "some text"), lambda: write("ab", b" and more"), read, use, make: outcome(function)
+with open("file") as file, open("new") as new: print(file.read(), new.read(), os.listdir("renamed"))
+print([path for fd in os.listdir("/proc/self/fd") if (path := os.path.realpath("/proc/self/fd/" + fd)).startswith(folder)])
+""") == ["cancelled", "cancelled", "cancelled", "2 1", "cancelled", "cancelled", "OSme ! made by a cancelled fiber []", "[]"]  # fmt: skip
 
 
 def test_a_copy_of_a_large_file_lets_others_run(patched):
@@ -298,3 +333,28 @@ def test_a_cancel_ends_the_wait_for_a_fuse_file_system(on_fuse):
             while not closed: fiberrt.sleep(0.001)
         server.kill(), server.wait()
     """) == ["b'OPEN\\n'", "cancelled", "b'GETATTR\\n'", "cancelled"]  # fmt: skip
+
+
+def test_a_read_that_a_cancel_ends_does_not_move_the_position(on_fuse):
+    assert on_fuse("""
+        path = os.path.join(folder, "file")
+        def ended(function, *args):
+            fiber = fiberrt.spawn(function, *args)
+            with fiberrt.fail_after(60):
+                while (request := server.stdout.raw.readline()) != b"READ\\n":
+                    assert request == b"GETATTR\\n"
+                    server.stdin.write(b"\\n"), server.stdin.flush()
+            fiber.cancel()                          # a thread reads, and waits for the answer
+            try: fiber.result(60)
+            except fiberrt.CancelledError: pass
+            server.stdin.write(b"\\n"), server.stdin.flush()
+        file, _ = slowly(open, path, "rb")
+        raw = file.raw
+        for function, args in (raw.read, (3,)), (raw.readall, ()), (raw.readinto, (bytearray(3),)), (file.read, (3,)), (os.read, (raw.fileno(), 3)):
+            ended(function, *args)
+        def both(): return [fiber.result() for fiber in [fiberrt.spawn(raw.read, size) for size in (3, 2)]]
+        print(slowly(both)[0], slowly(raw.tell)[0])
+        print(slowly(file.seek, 1)[0], slowly(file.read)[0], slowly(raw.seek, 2)[0], slowly(raw.readall)[0], slowly(raw.read, 3)[0])
+        slowly(file.close)
+        server.kill(), server.wait()
+    """) == ["[b'slo', b'wl'] 5", "1 b'lowly\\n' 2 b'owly\\n' b''"]  # fmt: skip

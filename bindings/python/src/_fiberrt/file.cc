@@ -4,6 +4,7 @@
 #include "files.h"
 #include "functions.h"
 #include "mounts.h"
+#include "slow.h"
 #include "transfer.h"
 
 #include <errno.h>
@@ -61,19 +62,25 @@ PyObject* call_base(Method method, PyObject* self, PyObject* const* args = nullp
     return PyObject_Vectorcall(originals[method], all, size_t(count) + 1, nullptr);
 }
 
-// Calls a method of the standard library on another thread. If `detached`, a cancel ends the wait at once.
-PyObject* call_base_elsewhere(Method method, PyObject* self, PyObject* const* args, Py_ssize_t count, bool detached) {
+// Calls a method of the standard library on another thread, even in a cancelled fiber: data must not be lost.
+PyObject* call_base_elsewhere(Method method, PyObject* self, PyObject* const* args = nullptr, Py_ssize_t count = 0) {
     PyObject* all[4] = {originals[method], self};
     for (Py_ssize_t i = 0; i < count; i++) all[i + 2] = args[i];
-    return (detached ? offload_detached : offload)(nullptr, all, count + 2, nullptr);
+    return offload_shielded(nullptr, all, count + 2, nullptr);
 }
 
 // The file is of a slow file system, and is used on other threads.
 bool is_elsewhere(PyObject* self) { return extra_of(self)->kind == FileKind::slow && of(self)->fd >= 0 && may_wait(); }
 
+// Calls a method that uses the position of the file.
+PyObject* call_change_elsewhere(Method method, PyObject* self, PyObject* const* args, Py_ssize_t count) {
+    SlowPosition position(of(self)->fd, true);
+    return position.held() ? call_base_elsewhere(method, self, args, count) : nullptr;
+}
+
 PyObject* call_base_where_it_waits(Method method, PyObject* self, PyObject* const* args, Py_ssize_t count) {
     if (!is_elsewhere(self) || count > 2) return call_base(method, self, args, count);
-    return call_base_elsewhere(method, self, args, count, false);
+    return call_change_elsewhere(method, self, args, count);
 }
 
 // Whether a transfer waits as a fiber. *result is set to false if an exception is set.
@@ -98,9 +105,13 @@ int64_t read_some(PyObject* self, char* memory, size_t size, bool* at_end = null
     return perform("read", Timeout(), [&] { return fiber_read(fd, memory, size); });
 }
 
+PyObject* read_elsewhere(PyObject* self, Py_ssize_t size) {
+    return read_slow(of(self)->fd, size, &of(self)->fd);
+}
+
 PyObject* readall(PyObject* self, PyObject*) {
     bool fine;
-    if (is_elsewhere(self)) return call_base_elsewhere(method_readall, self, nullptr, 0, true);
+    if (of(self)->readable && is_elsewhere(self)) return read_elsewhere(self, -1);
     if (!waits(self, of(self)->readable, &fine)) return fine ? call_base(method_readall, self) : nullptr;
     constexpr Py_ssize_t least = 8192;
     Py_ssize_t room = least;
@@ -151,7 +162,7 @@ PyObject* read(PyObject* self, PyObject* const* args, Py_ssize_t count) {
     if (size < 0 && of(self)->readable && of(self)->fd >= 0)
         return Py_TYPE(self) == FileType ? readall(self, nullptr) : PyObject_CallMethod(self, "readall", nullptr);
     bool fine;
-    if (is_elsewhere(self)) return call_base_elsewhere(method_read, self, args, count, true);
+    if (of(self)->readable && is_elsewhere(self)) return read_elsewhere(self, size);
     if (!waits(self, of(self)->readable, &fine)) return fine ? call_base(method_read, self, args, count) : nullptr;
     PyObject* bytes = PyBytes_FromStringAndSize(nullptr, size);
     if (!bytes) return nullptr;
@@ -166,9 +177,7 @@ PyObject* read(PyObject* self, PyObject* const* args, Py_ssize_t count) {
 
 // After a cancel the thread still reads, but not into the buffer, which may be freed then.
 PyObject* read_elsewhere_into(PyObject* self, const Py_buffer& view) {
-    PyObject* size = PyLong_FromSsize_t(view.len);
-    PyObject* bytes = size ? call_base_elsewhere(method_read, self, &size, 1, true) : nullptr;
-    Py_XDECREF(size);
+    PyObject* bytes = read_elsewhere(self, view.len);
     if (!bytes || !PyBytes_Check(bytes)) return bytes; // None, or an exception
     Py_ssize_t got = PyBytes_GET_SIZE(bytes);
     memcpy(view.buf, PyBytes_AS_STRING(bytes), size_t(got));
@@ -199,7 +208,7 @@ PyObject* readinto(PyObject* self, PyObject* buffer) {
 PyObject* write(PyObject* self, PyObject* data) {
     bool fine;
     FileKind kind = extra_of(self)->kind;
-    if (is_elsewhere(self)) return call_base_elsewhere(method_write, self, &data, 1, false);
+    if (is_elsewhere(self)) return call_change_elsewhere(method_write, self, &data, 1);
     // Without other fibers, a write to a disk may as well block the thread.
     if ((kind == FileKind::disk && !(this_world && this_world->live_count)) || !waits(self, of(self)->writable, &fine))
         return kind == FileKind::disk || fine ? call_base(method_write, self, &data, 1) : nullptr;
@@ -222,7 +231,7 @@ PyObject* write(PyObject* self, PyObject* data) {
 // Waits of other fibers on a stream first end with EBADF.
 PyObject* close(PyObject* self, PyObject*) {
     File* file = of(self);
-    if (is_elsewhere(self)) return call_base_elsewhere(method_close, self, nullptr, 0, false);
+    if (is_elsewhere(self)) return call_base_elsewhere(method_close, self);
     if (extra_of(self)->kind != FileKind::stream || file->fd < 0 || !file->closefd || !may_wait())
         return call_base(method_close, self);
     if (PyObject* finalizing = PyObject_GetAttrString(self, "_finalizing")) {
@@ -298,7 +307,9 @@ PyObject* open_as_fiber(PyObject*, PyObject* const* args, Py_ssize_t count) {
 }
 
 PyMethodDef opener_method = {"opener", as_method(open_as_fiber), METH_FASTCALL, nullptr};
-PyMethodDef elsewhere_method = {"offload_detached", as_method(offload_detached), METH_FASTCALL | METH_KEYWORDS,
+PyMethodDef shielded_method = {"offload_shielded", as_method(offload_shielded), METH_FASTCALL | METH_KEYWORDS,
+                               nullptr};
+PyMethodDef detached_method = {"offload_detached", as_method(offload_detached), METH_FASTCALL | METH_KEYWORDS,
                                 nullptr};
 
 bool is_fifo(int folder, const char* path) {
@@ -341,10 +352,19 @@ int init_with_opener(PyObject* self, PyObject* args, PyObject* names) {
     return result;
 }
 
-// Lets a thread call the standard library's __init__. After a cancel the thread opens the file nevertheless; as the last
-// owner of the object it closes the file.
+PyObject* argument(PyObject* args, PyObject* names, Py_ssize_t place, const char* name) {
+    if (PyTuple_GET_SIZE(args) > place) return PyTuple_GET_ITEM(args, place);
+    return names ? PyDict_GetItemString(names, name) : nullptr;
+}
+
+// Lets a thread call the standard library's __init__. If the mode allows to make or change the file, a cancel does not
+// end the wait. Else the thread opens the file also after a cancel; as the last owner of the object it closes the file.
 int init_elsewhere(PyObject* self, PyObject* args, PyObject* names) {
-    static PyObject* function = PyCFunction_New(&elsewhere_method, nullptr);
+    PyObject* mode = argument(args, names, 1, "mode");
+    const char* letters = mode && PyUnicode_Check(mode) ? PyUnicode_AsUTF8(mode) : "r";
+    if (!letters) return -1;
+    PyMethodDef* method = strpbrk(letters, "wax") ? &shielded_method : &detached_method;
+    PyObject* function = PyCFunction_New(method, nullptr);
     PyObject* all = PyTuple_New(PyTuple_GET_SIZE(args) + 2);
     PyObject* done = nullptr;
     if (function && all) {
@@ -354,14 +374,10 @@ int init_elsewhere(PyObject* self, PyObject* args, PyObject* names) {
             PyTuple_SET_ITEM(all, i + 2, Py_NewRef(PyTuple_GET_ITEM(args, i)));
         done = PyObject_Call(function, all, names);
     }
+    Py_XDECREF(function);
     Py_XDECREF(all);
     Py_XDECREF(done);
     return done ? 0 : -1;
-}
-
-PyObject* argument(PyObject* args, PyObject* names, Py_ssize_t place, const char* name) {
-    if (PyTuple_GET_SIZE(args) > place) return PyTuple_GET_ITEM(args, place);
-    return names ? PyDict_GetItemString(names, name) : nullptr;
 }
 
 int file_init(PyObject* self, PyObject* args, PyObject* names) {

@@ -26,6 +26,7 @@ int settings_add(PyObject* module);
 
 // The module's functions of these names.
 PyObject* offload(PyObject*, PyObject* const* args, Py_ssize_t count, PyObject* names);
+PyObject* offload_shielded(PyObject*, PyObject* const* args, Py_ssize_t count, PyObject* names);
 PyObject* offload_detached(PyObject*, PyObject* const* args, Py_ssize_t count, PyObject* names);
 
 // Whether the number of arguments is allowed; sets TypeError if not.

@@ -3,6 +3,7 @@
 // raises TimeoutError when the timeout has passed.
 #include "files.h"
 #include "functions.h"
+#include "slow.h"
 #include "transfer.h"
 
 #include <errno.h>
@@ -335,12 +336,13 @@ PyObject* call_posix(const char* name, PyObject* const* args, Py_ssize_t count) 
     return result;
 }
 
-// Calls that function on another thread, for a slow file system. If `detached`, a cancel ends the wait at once.
-PyObject* call_posix_elsewhere(const char* name, PyObject* const* args, Py_ssize_t count, bool detached) {
+// Calls that function on another thread, for a slow file system. If it `changes` the file, it is called even in a
+// cancelled fiber; else a cancel ends the wait at once.
+PyObject* call_posix_elsewhere(const char* name, PyObject* const* args, Py_ssize_t count, bool changes) {
     PyObject* module = PyImport_ImportModule("posix");
     PyObject* all[4] = {module ? PyObject_GetAttrString(module, name) : nullptr};
     for (Py_ssize_t i = 0; i < count; i++) all[i + 1] = args[i];
-    PyObject* result = all[0] ? (detached ? offload_detached : offload)(nullptr, all, count + 1, nullptr) : nullptr;
+    PyObject* result = all[0] ? (changes ? offload_shielded : offload_detached)(nullptr, all, count + 1, nullptr) : nullptr;
     Py_XDECREF(all[0]);
     Py_XDECREF(module);
     return result;
@@ -374,7 +376,7 @@ PyObject* os_read(PyObject* self, PyObject* const* args, Py_ssize_t count) {
     PyObject* bytes = bytes_at_once(fd, args[1], own_position);
     if (bytes || PyErr_Occurred()) return bytes;
     FileKind kind = kind_of(fd);
-    if (kind == FileKind::slow) return call_posix_elsewhere("read", args, count, true);
+    if (kind == FileKind::slow) return read_slow(fd, PyLong_AsSsize_t(args[1]));
     if (kind == FileKind::disk)
         return into_bytes(args[1], [&](char* memory, size_t room) { return read_file(fd, memory, room); });
     return waiting_of(fd) == Waiting::blocks ? read(self, args, count) : call_posix("read", args, count);
@@ -384,7 +386,10 @@ PyObject* os_write(PyObject*, PyObject* const* args, Py_ssize_t count) {
     int fd = plain_descriptor(args, count, 2);
     if (fd < 0 || !may_wait()) return call_posix("write", args, count);
     FileKind kind = kind_of(fd);
-    if (kind == FileKind::slow) return call_posix_elsewhere("write", args, count, false);
+    if (kind == FileKind::slow) {
+        SlowPosition position(fd, true);
+        return position.held() ? call_posix_elsewhere("write", args, count, true) : nullptr;
+    }
     bool on_disk = kind == FileKind::disk && this_world->live_count;
     if (!on_disk && waiting_of(fd) != Waiting::blocks) return call_posix("write", args, count);
     Py_buffer buffer;
@@ -410,7 +415,7 @@ PyObject* os_pread(PyObject*, PyObject* const* args, Py_ssize_t count) {
     PyObject* bytes = bytes_at_once(fd, args[1], offset);
     if (bytes || PyErr_Occurred()) return bytes;
     FileKind kind = kind_of(fd);
-    if (kind == FileKind::slow) return call_posix_elsewhere("pread", args, count, true);
+    if (kind == FileKind::slow) return call_posix_elsewhere("pread", args, count, false);
     if (kind != FileKind::disk) return call_posix("pread", args, count);
     return into_bytes(args[1], [&](char* memory, size_t room) { return read_file(fd, memory, room, offset); });
 }
@@ -419,7 +424,7 @@ PyObject* os_pwrite(PyObject*, PyObject* const* args, Py_ssize_t count) {
     int64_t offset;
     int fd = plain_descriptor(args, count, 3);
     FileKind kind = fd >= 0 && is_offset(args[2], &offset) && may_wait() ? kind_of(fd) : FileKind::unknown;
-    if (kind == FileKind::slow) return call_posix_elsewhere("pwrite", args, count, false);
+    if (kind == FileKind::slow) return call_posix_elsewhere("pwrite", args, count, true);
     if (kind != FileKind::disk || !this_world->live_count) return call_posix("pwrite", args, count);
     Py_buffer buffer;
     if (PyObject_GetBuffer(args[1], &buffer, PyBUF_SIMPLE) < 0) return nullptr;

@@ -83,6 +83,30 @@ PyObject* offload(PyObject*, PyObject* const* args, Py_ssize_t count, PyObject* 
     }
 }
 
+PyObject* offload_shielded(PyObject*, PyObject* const* args, Py_ssize_t count, PyObject* names) {
+    World* here = world();
+    if (!here) return nullptr;
+    if (count < 1 || !PyCallable_Check(args[0]))
+        return PyErr_Format(PyExc_TypeError, "offload_shielded() takes a function and its arguments");
+    if (finalizing()) return call_here(args, count, names);
+    Call call = {args[0], args + 1, size_t(count - 1), names, nullptr, nullptr};
+    WaitsFor reason("offload");
+    int error;
+    {
+        Shield shield;
+        bool interrupted = false;
+        while ((error = fiber_offload(call_there, &call, nullptr)) == -EINTR) interrupted = true; // it has not begun
+        if (interrupted) fiber_interrupt(here->current->handle, nullptr);
+    }
+    if (error < 0) { // never -ECANCELED, except if there was no memory for the shield
+        if (settle(error) == Settled::failed) raise_errno(error);
+        return nullptr;
+    }
+    if (call.result) return call.result;
+    exception_set(call.exception);
+    return nullptr;
+}
+
 namespace {
 
 // A call whose caller may leave before its end. The GIL guards the flags.
@@ -202,6 +226,9 @@ PyMethodDef offload_functions[] = {
      "offload(function, /, *args, **kwargs)\n--\n\nCall a blocking function on another thread, wait for its end, and "
      "return its result or raise its exception.\nOnce the function has begun, the wait always lasts until its end; a "
      "cancel is raised by the next wait."},
+    {"offload_shielded", as_method(offload_shielded), METH_FASTCALL | METH_KEYWORDS,
+     "offload_shielded(function, /, *args, **kwargs)\n--\n\nLike offload(), but the function is called even if the "
+     "caller has been cancelled or interrupted. The caller's next wait raises that."},
     {"offload_detached", as_method(offload_detached), METH_FASTCALL | METH_KEYWORDS,
      "offload_detached(function, /, *args, **kwargs)\n--\n\nLike offload(), but a cancel or a time limit ends the wait "
      "at once. The function then continues, and its result is lost."},

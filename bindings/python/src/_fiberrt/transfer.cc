@@ -118,7 +118,11 @@ int64_t write_all(int fd, iovec* parts, int count) {
     return perform("write", Timeout(), [&]() -> int64_t {
         do {
             int64_t some = fiber_writev(fd, parts, count);
-            if (some < 0) return written && some != -EINTR ? int64_t(written) : some;
+            if (some == -EINTR && written) {
+                if (!has_thrown()) continue;
+                fiber_interrupt(this_world->current->handle, nullptr); // for the next call
+            }
+            if (some < 0) return written ? int64_t(written) : some;
             written += size_t(some);
             for (size_t left = size_t(some); left;) {
                 size_t here = left < parts->iov_len ? left : parts->iov_len;

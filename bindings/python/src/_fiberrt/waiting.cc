@@ -49,6 +49,11 @@ bool Timeout::parse_seconds(PyObject* seconds) {
 
 void raise_cancelled() { PyErr_SetString(cancelled_error, "the fiber, or a scope around the call, was cancelled"); }
 
+bool has_thrown() {
+    FiberObject* me = this_world->current;
+    return (me->main_flow && this_world->for_main) || (me->thrown && PyList_GET_SIZE(me->thrown));
+}
+
 bool raise_thrown() {
     World* world = this_world;
     FiberObject* me = world->current;

@@ -128,5 +128,6 @@ void raise_during_switch();
 // Raises the next exception thrown into the calling fiber or, in the main flow, one intended for it. Returns false if
 // there is none.
 bool raise_thrown();
+bool has_thrown(); // whether raise_thrown() would raise one
 
 } // namespace fiberrt_python

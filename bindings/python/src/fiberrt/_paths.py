@@ -33,16 +33,17 @@ def _query(function: Callable[..., Any], *arguments: Any, **options: Any) -> Any
 
 
 def _with_one_path(function: Callable[..., Any], *arguments: Any, **options: Any) -> Any:
+    """Call a function that changes something: it is called even in a cancelled fiber, and completed."""
     path = arguments[:1] or (options.get("path"),)
     if _is_any_slow(path, options):
-        return _fiberrt.offload(function, *arguments, **options)
+        return _fiberrt.offload_shielded(function, *arguments, **options)
     return function(*arguments, **options)
 
 
 def _with_two_paths(function: Callable[..., Any], *arguments: Any, **options: Any) -> Any:
     paths = arguments[:2] + tuple(options[name] for name in ("src", "dst") if name in options)
     if _is_any_slow(paths, options):
-        return _fiberrt.offload(function, *arguments, **options)
+        return _fiberrt.offload_shielded(function, *arguments, **options)
     return function(*arguments, **options)
 
 
