@@ -601,3 +601,62 @@ def test_threads_that_import_a_module_at_the_same_time(lines, tmp_path):
         second.cancel()
         print(first.result(), second.join(), third.result())
     """, str(tmp_path)) == ["[True, True, True]", "[True, True]", "['ZeroDivisionError', 'ZeroDivisionError']", "True True True"]
+
+
+def test_patch_in_a_module_that_is_being_imported(lines, tmp_path):
+    (tmp_path / "app.py").write_text("""
+import fiberrt.monkey
+fiberrt.monkey.patch()
+import threading
+def use():
+    started.set()
+    from app import done                # waits for the import
+    print(done)
+started = threading.Event()
+thread = threading.Thread(target=use)
+thread.start()
+started.wait()
+done = True
+""")
+    assert lines("""
+        import sys
+        sys.path.insert(0, sys.argv[1])
+        import app
+        app.thread.join()
+    """, str(tmp_path)) == ["True"]  # fmt: skip
+    assert lines("""
+        import sys
+        sys.path.insert(0, sys.argv[1])
+        import fiberrt
+        fiberrt.spawn(__import__, "app").result()
+        sys.modules["app"].thread.join()
+    """, str(tmp_path)) == ["True"]  # fmt: skip
+
+
+def test_a_cancel_during_an_import_leaves_the_modules_lock_usable(lines):
+    assert lines("""
+        import sys
+        import fiberrt.monkey
+        fiberrt.monkey.patch()
+        import fiberrt, time
+        lock = sys.modules["_frozen_importlib"]._ModuleLock("name")
+        def use():
+            lock.acquire()
+            try: fiberrt.park()
+            finally: lock.release()         # waits for the inner lock
+        def cancel():
+            with lock.lock:
+                user.cancel()
+                while not user.done and user.waits_for != "lock": fiberrt.sleep(0)
+                return user.done
+        user = fiberrt.spawn(use)
+        fiberrt.reschedule()
+        print(fiberrt.spawn(cancel).result(), user.join(), lock.count in (0, []))
+        ran = []
+        other = fiberrt.spawn(ran.append, "within acquire(), which has the inner lock")
+        end = time.monotonic() + 0.003
+        while time.monotonic() < end:
+            assert lock.wakeup.acquire(False)
+            lock.wakeup.release()
+        print(ran[:], other.join())
+    """) == ["False True True", "[] True"]  # fmt: skip
