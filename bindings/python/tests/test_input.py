@@ -154,6 +154,28 @@ def test_ctrl_c_at_a_terminal(editor):
     assert "interrupted" in out and "'Ann'" in out, out
 
 
+def test_input_in_a_signal_handler_within_input_is_refused():
+    out = run(
+        """
+        import _thread, signal
+        main = fiberrt.current()
+        def handler(number, frame):
+            try: input("inner? ")
+            except RuntimeError as error: print(error)
+            os.write(2, b"now\\n")
+        def kill():
+            while main.waits_for is None: fiberrt.sleep(0.001)
+            os.kill(os.getpid(), signal.SIGUSR1)
+        signal.signal(signal.SIGUSR1, handler)
+        _thread.start_new_thread(kill, ())
+        print(repr(input("name? ")))
+        """,
+        [b"Ann\n"],
+        terminal=True,
+    )
+    assert "can't re-enter readline" in out and "'Ann'" in out, out
+
+
 def test_the_replaced_names(lines):
     assert lines("""
         import io, sys

@@ -240,6 +240,27 @@ def test_the_table_of_mounts_in_the_child_of_a_fork(patched):
     """) == ["1 1"]  # fmt: skip
 
 
+def test_the_table_of_mounts_after_the_program_has_reused_its_descriptor(patched):
+    assert patched("""
+        os.stat(folder)
+        number, = [int(fd) for fd in os.listdir("/proc/self/fd") if "mountinfo" in os.path.realpath("/proc/self/fd/" + fd)]
+        os.dup2(os.open("/etc/passwd", os.O_RDONLY), number)
+        _fiberrt.slow_file_systems(["proc"])
+        print(_fiberrt.is_slow("/proc"), _fiberrt.is_slow(folder), os.read(number, 4))
+    """) == ["True False b'root'"]  # fmt: skip
+
+
+def test_a_symbolic_link_of_a_slow_file_system(patched):
+    assert patched("""
+        with tempfile.TemporaryDirectory(dir="/dev/shm") as temporary:
+            os.symlink("/etc/passwd", os.path.join(temporary, "link"))
+            os.stat(os.path.join(temporary, "link"))
+            _fiberrt.slow_file_systems(["tmpfs"])
+            print(_fiberrt.is_slow(os.path.join(temporary, "link")), _fiberrt.is_slow("/etc/passwd"))
+            _fiberrt.slow_file_systems([])
+    """) == ["True False"]  # fmt: skip
+
+
 # --- A real slow file system
 
 

@@ -33,6 +33,7 @@ std::vector<std::string> also_slow; // set by slow_file_systems()
 std::vector<dev_t> slow_devices;
 int mounts = -1;      // /proc/self/mountinfo: an event of poll(2) tells that it has changed
 pid_t mounts_of;      // the process that has opened it
+struct stat mounts_file; // its status then: the program may have closed it, and given the number to another file
 bool stale;           // the table must be read again
 int64_t looked_at_ns; // when it was last polled
 constexpr int64_t look_again_ns = FIBER_MSEC(10);
@@ -70,31 +71,42 @@ void read_mounts() {
     }
 }
 
+bool mounts_is_open() {
+    struct stat status;
+    return mounts >= 0 && mounts_of == getpid() && fstat(mounts, &status) == 0 &&
+           status.st_dev == mounts_file.st_dev && status.st_ino == mounts_file.st_ino;
+}
+
 // Does not close the descriptor that a fork has inherited: the child may have given the number to another file.
 bool open_mounts() {
     mounts = ::open("/proc/self/mountinfo", O_RDONLY | O_CLOEXEC);
     mounts_of = getpid();
-    if (mounts >= 0) read_mounts();
+    if (mounts >= 0 && fstat(mounts, &mounts_file) == 0) read_mounts();
     return mounts >= 0;
 }
 
-// The device of a file whose path is cached, without asking its file system. Returns 0 or an errno.
-int cached_device(int folder, const char* path, dev_t* device) {
+// The device of a file whose path is cached, without asking its file system. Returns 0 or an errno. *is_link: whether
+// the file is a symbolic link, which happens only with O_NOFOLLOW in `flags`.
+int cached_device(int folder, const char* path, unsigned flags, dev_t* device, bool* is_link) {
     open_how how = {};
-    how.flags = O_PATH | O_CLOEXEC;
+    how.flags = O_PATH | O_CLOEXEC | flags;
     how.resolve = RESOLVE_CACHED;
     int fd = int(syscall(SYS_openat2, folder, path, &how, sizeof how));
     if (fd < 0) return errno;
     struct statx status;
-    int error = statx(fd, "", AT_EMPTY_PATH | AT_STATX_DONT_SYNC, 0, &status) < 0 ? errno : 0;
+    int error = statx(fd, "", AT_EMPTY_PATH | AT_STATX_DONT_SYNC, STATX_TYPE, &status) < 0 ? errno : 0;
     ::close(fd);
     if (!error) *device = makedev(status.stx_dev_major, status.stx_dev_minor);
+    if (!error) *is_link = S_ISLNK(status.stx_mode);
     return error;
 }
 
+// Of a symbolic link, both the link and the file that it names count: the call may use either.
 bool is_slow_if_cached(int folder, const char* path, bool* exists) {
     dev_t device;
-    int error = cached_device(folder, path, &device);
+    bool is_link = false;
+    int error = cached_device(folder, path, O_NOFOLLOW, &device, &is_link);
+    if (!error && is_link && !device_is_slow(device)) error = cached_device(folder, path, 0, &device, &is_link);
     *exists = error != ENOENT;
     // EAGAIN: it is not cached. EINVAL, ENOSYS, EPERM: the kernel, or a container's filter, cannot tell.
     if (error) return error == EAGAIN || error == EINVAL || error == ENOSYS || error == EPERM;
@@ -126,15 +138,9 @@ bool any_mount_is_slow() {
     int64_t now = coarse_now_ns();
     if (looked_at_ns && now - looked_at_ns < look_again_ns) return !slow_devices.empty();
     looked_at_ns = now;
-    if (mounts < 0 || mounts_of != getpid()) return open_mounts() && !slow_devices.empty();
+    if (!mounts_is_open()) return open_mounts() && !slow_devices.empty();
     pollfd events = {mounts, POLLPRI, 0};
-    if (stale || poll(&events, 1, 0) > 0) {
-        if (events.revents & POLLNVAL) { // the program has closed all descriptors
-            mounts = -1;
-            return open_mounts() && !slow_devices.empty();
-        }
-        read_mounts();
-    }
+    if (stale || poll(&events, 1, 0) > 0) read_mounts();
     return !slow_devices.empty();
 }
 

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import _thread
 import builtins
 import io
 import os
@@ -13,6 +14,7 @@ from . import _fiberrt, _files
 
 _input = builtins.input
 _lock = _fiberrt.Lock()  # one at a time: readline has one line
+_owner: tuple[int, int] | None = None  # the thread and the fiber, by their numbers, that have the lock
 
 
 def standard_input() -> Any:
@@ -55,31 +57,45 @@ def _make_editor() -> Any:
 _editor: Any = None
 
 
+def _read_line(prompt: object) -> str:
+    """Read a line from the terminal, which no other fiber reads meanwhile."""
+    global _editor
+    if _editor is None:
+        _editor = _make_editor()
+    if _editor is False:
+        return _input(prompt)
+    sys.audit("builtins.input", prompt)
+    if sys.stderr is not None:
+        sys.stderr.flush()
+    if _editor is not None:
+        sys.stdout.flush()
+        line: str = _editor.read(str(prompt))
+    else:
+        sys.stdout.write(str(prompt))
+        sys.stdout.flush()
+        line = sys.stdin.readline()
+        if not line:
+            raise EOFError
+        line = line.removesuffix("\n")
+    sys.audit("builtins.input/result", line)
+    return line
+
+
 def _read(prompt: object = "", /) -> str:
     """The builtin input() that lets other fibers run while it waits. A cancel or a time limit ends the wait."""
-    global _editor
+    global _owner
+    # Within another call, a signal handler cannot wait for the end of that call.
+    me = _thread.get_ident(), _fiberrt.ident()
+    if _owner and _owner[0] == me[0] and (_owner == me or not _fiberrt.may_wait()):
+        raise RuntimeError("can't re-enter readline")
     if not (_is_terminal(sys.stdin, 0) and _is_terminal(sys.stdout, 1) and _fiberrt.may_wait()):
         return _input(prompt)  # which calls sys.stdin.readline()
     with _lock:
-        if _editor is None:
-            _editor = _make_editor()
-        if _editor is False:
-            return _input(prompt)
-        sys.audit("builtins.input", prompt)
-        if sys.stderr is not None:
-            sys.stderr.flush()
-        if _editor is not None:
-            sys.stdout.flush()
-            line: str = _editor.read(str(prompt))
-        else:
-            sys.stdout.write(str(prompt))
-            sys.stdout.flush()
-            line = sys.stdin.readline()
-            if not line:
-                raise EOFError
-            line = line.removesuffix("\n")
-        sys.audit("builtins.input/result", line)
-        return line
+        _owner = me
+        try:
+            return _read_line(prompt)
+        finally:
+            _owner = None
 
 
 _read.__name__ = _read.__qualname__ = "input"
