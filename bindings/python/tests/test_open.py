@@ -370,6 +370,29 @@ def test_other_methods_take_turns_too(tmp_path, mode):
         assert file.closed
 
 
+@pytest.mark.parametrize("kind", [_files.BufferedReader, _files.TextIOWrapper])
+def test_a_cancelled_fiber_closes_a_pipe_that_another_fiber_reads(tmp_path, kind):
+    def work():
+        with fiberrt.open(os.open(fifo, os.O_RDWR), "rb") as file:
+            with file if kind is _files.BufferedReader else kind(file) as file:
+                readers.append(fiberrt.spawn(file.readline))
+                readers[0].join()
+
+    os.mkfifo(fifo := tmp_path / "fifo")
+    readers = []
+    closer = fiberrt.spawn(work)
+    while not (readers and readers[0].waits_for == "read"):
+        fiberrt.reschedule()
+    before = len(os.listdir("/proc/self/fd"))
+    closer.cancel()
+    with fiberrt.fail_after(60):
+        with pytest.raises(fiberrt.CancelledError):
+            closer.result()
+        with pytest.raises((OSError, ValueError)):
+            readers[0].result()
+    assert len(os.listdir("/proc/self/fd")) == before - 1
+
+
 def test_a_signals_handler_inside_the_files_own_call_is_refused(lines):
     assert lines("""
         import _thread, fiberrt, os, signal, time

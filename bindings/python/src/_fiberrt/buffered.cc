@@ -9,6 +9,8 @@
 #include "io.h"
 #include "sync.h"
 
+#include <errno.h>
+#include <string_view>
 #include <utility>
 
 namespace fiberrt_python {
@@ -115,12 +117,51 @@ Guards* guards_of(PyObject* self, size_t kind) {
     return reinterpret_cast<Guards*>(reinterpret_cast<char*>(self) + rounded_size(bases[kind]));
 }
 
+// Closes the descriptor of a pipe, a terminal or the like: calls of other fibers on it end with EBADF. Returns false with
+// an exception set.
+bool close_stream(PyObject* file) {
+    PyObject* raw = Py_NewRef(file);
+    for (const char* part : {"buffer", "raw"}) { // a text file has a buffered one, which has a raw one
+        PyObject* inner = PyObject_GetAttrString(raw, part);
+        if (inner) Py_SETREF(raw, inner);
+        PyErr_Clear();
+    }
+    PyObject* closed = is_own_stream(raw) ? PyObject_CallMethod(raw, "close", nullptr) : Py_NewRef(Py_None);
+    Py_DECREF(raw);
+    Py_XDECREF(closed);
+    return closed;
+}
+
+// Waits for the calls of other fibers in order to close the file. A cancel or an exception does not keep the caller from
+// closing it, but the calls on a stream, which might wait for ever, are then ended.
+bool take_to_close(PyObject* file, fiber_sem_t* sem) {
+    World* here = world();
+    if (!here) return false;
+    int result;
+    {
+        WaitsFor reason("file");
+        bool interrupted = false;
+        while ((result = fiber_sem_wait(sem, 1)) == -EINTR) {
+            interrupted = true;
+            if (has_thrown()) break;
+        }
+        if (interrupted) fiber_interrupt(here->current->handle, nullptr); // the next wait raises it
+    }
+    if (result == 0) return true;
+    if (result == -ECANCELED || result == -ETIMEDOUT || result == -EINTR)
+        return close_stream(file) && take_in_any_case(sem);
+    raise_errno(result);
+    return false;
+}
+
+enum class Taking { unless_cancelled, in_any_case, to_close };
+
 // Holds guards of a file during a call.
 class Inside {
 public:
-    Inside(PyObject* file, Guards* guards, unsigned which, bool in_any_case) : guards_(guards) {
+    Inside(PyObject* file, Guards* guards, unsigned which, Taking taking) : guards_(guards) {
         for (unsigned i = 0; i < 2 && entered_; i++)
-            if (which & 1u << i) entered_ = enter(file, i, in_any_case);
+            if (which & 1u << i) entered_ = enter(file, i, taking);
     }
     ~Inside() {
         for (unsigned i = 0; i < 2; i++) {
@@ -134,7 +175,7 @@ public:
     bool entered() const { return entered_; } // if not, an exception is set
 
 private:
-    bool enter(PyObject* file, unsigned i, bool in_any_case) {
+    bool enter(PyObject* file, unsigned i, Taking taking) {
         Guard& guard = guards_->of[i];
         uint64_t me = own_number();
         if (guard.owner == me) return true;
@@ -143,8 +184,9 @@ private:
                 PyErr_Format(PyExc_RuntimeError, "another fiber is inside %R, and the caller cannot wait for it", file);
                 return false;
             }
-            bool got =
-                in_any_case ? take_in_any_case(&guard.sem) : sem_take_slowly(&guard.sem, Timeout(), "file") == Got::yes;
+            bool got = taking == Taking::to_close      ? take_to_close(file, &guard.sem)
+                       : taking == Taking::in_any_case ? take_in_any_case(&guard.sem)
+                                                       : sem_take_slowly(&guard.sem, Timeout(), "file") == Got::yes;
             if (!got) return false;
         }
         guard.owner = me;
@@ -165,7 +207,10 @@ PyObject* call(PyObject* self, PyObject* const* args, Py_ssize_t count, PyObject
     size_t total = size_t(count) + (names ? size_t(PyTuple_GET_SIZE(names)) : 0);
     if (total >= most) return PyErr_Format(PyExc_TypeError, "%s() takes fewer arguments", guarded.name);
     for (size_t i = 0; i < total; i++) all[i + 1] = args[i];
-    Inside inside(self, guards_of(self, kind), guarded.guards, guarded.ends);
+    constexpr Taking taking = !guarded.ends                              ? Taking::unless_cancelled
+                              : std::string_view(guarded.name) == "close" ? Taking::to_close
+                                                                          : Taking::in_any_case;
+    Inside inside(self, guards_of(self, kind), guarded.guards, taking);
     if (!inside.entered()) return nullptr;
     return PyObject_Vectorcall(originals[kind][method], all, size_t(count) + 1, names);
 }

@@ -220,7 +220,7 @@ PyObject* write(PyObject* self, PyObject* data) {
     int64_t written;
     if (kind == FileKind::stream) {
         iovec part = {view.buf, size_t(view.len)};
-        written = write_all(of(self)->fd, &part, 1);
+        written = write_all(of(self)->fd, &part, 1, true); // a BufferedWriter needs the number
     } else {
         written = write_file(of(self)->fd, static_cast<char*>(view.buf), size_t(view.len));
     }
@@ -448,6 +448,11 @@ int fits() {
 } // namespace
 
 PyTypeObject* FileType;
+
+bool is_own_stream(PyObject* file) {
+    return PyObject_TypeCheck(file, FileType) && extra_of(file)->kind == FileKind::stream && of(file)->fd >= 0 &&
+           of(file)->closefd;
+}
 
 bool open_waits(int folder, const char* path) { return path_is_slow(folder, path) || is_fifo(folder, path); }
 

@@ -10,6 +10,9 @@ extern PyTypeObject* FileType;
 int files_add(PyObject* module);
 int buffered_add(PyObject* module);
 
+// Whether it is a FileIO of a pipe, a terminal or the like that closes its descriptor itself.
+bool is_own_stream(PyObject* file);
+
 // Whether opening the path would wait for another process or machine: it names a FIFO, or a slow file system has it.
 bool open_waits(int folder, const char* path);
 

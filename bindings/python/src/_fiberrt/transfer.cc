@@ -111,7 +111,7 @@ int64_t write_file(int fd, const char* memory, size_t size, int64_t position) {
     });
 }
 
-int64_t write_all(int fd, iovec* parts, int count) {
+int64_t write_all(int fd, iovec* parts, int count, bool holds_back) {
     size_t whole = 0;
     for (int i = 0; i < count; i++) whole += parts[i].iov_len;
     size_t written = 0;
@@ -120,6 +120,7 @@ int64_t write_all(int fd, iovec* parts, int count) {
             int64_t some = fiber_writev(fd, parts, count);
             if (some == -EINTR && written) {
                 if (!has_thrown()) continue;
+                if (!holds_back) return some;
                 fiber_interrupt(this_world->current->handle, nullptr); // for the next call
             }
             if (some < 0) return written ? int64_t(written) : some;

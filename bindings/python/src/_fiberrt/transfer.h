@@ -37,8 +37,9 @@ int64_t read_at_once(int fd, char* memory, size_t size, int64_t position, bool* 
 // Writes to a file of kind disk. No cancel or time limit ends it: the caller's next wait raises it.
 int64_t write_file(int fd, const char* memory, size_t size, int64_t position = own_position);
 
-// Writes all bytes, as write(2) does to a blocking descriptor. If a cancel, a thrown exception or an error ends it in
-// between, it returns the number of bytes written; the next call raises the exception. Changes the array.
-int64_t write_all(int fd, iovec* parts, int count);
+// Writes all bytes, as write(2) does to a blocking descriptor. If a cancel or an error ends it in between, it returns
+// the number of bytes written; the next call raises the exception. Changes the array.
+// An exception thrown into the fiber counts as such an error if `holds_back`; else it is raised, and the number is lost.
+int64_t write_all(int fd, iovec* parts, int count, bool holds_back = false);
 
 } // namespace fiberrt_python
