@@ -7,7 +7,7 @@ import os
 import pytest
 
 import fiberrt
-from fiberrt import aio
+from fiberrt import _fiberrt, aio
 
 
 def run(coroutine):
@@ -105,6 +105,26 @@ def test_a_cancel_and_a_timeout_of_the_coroutine(tmp_path):
         await file.close()
 
     run(main())
+
+
+def test_a_cancelled_close_closes_the_file(tmp_path, monkeypatch):
+    path = tmp_path / "file"
+
+    async def main():
+        file = await aio.open(path, "w")
+        await file.write("kept")
+        monkeypatch.setattr(_fiberrt, "spawn", spawn_cancelled)
+        with pytest.raises(asyncio.CancelledError):
+            await file.close()
+        return file.closed, path.read_text()
+
+    def spawn_cancelled(*arguments):
+        monkeypatch.undo()
+        fiber = _fiberrt.spawn(*arguments)
+        fiber.cancel()  # as by a cancel of the task, before the fiber runs
+        return fiber
+
+    assert run(main()) == (True, "kept")
 
 
 def test_coroutines_that_share_a_file_take_turns(tmp_path):

@@ -261,6 +261,49 @@ def test_a_symbolic_link_of_a_slow_file_system(patched):
     """) == ["True False"]  # fmt: skip
 
 
+def test_folders_and_descriptors_by_name_on_a_slow_file_system(patched):
+    assert patched(SLOW + """
+asked = []
+is_slow = _paths.is_slow
+_paths.is_slow = lambda *arguments: asked.append(arguments)     # None: it is not slow
+os.mkdir("sub")
+pathlib.Path("file").touch()
+sub = os.open("sub", os.O_RDONLY)
+asked.clear()
+os.rename("file", "moved", dst_dir_fd=sub)
+os.rename("moved", "file", src_dir_fd=sub)
+os.link(src="file", dst="second", src_dir_fd=None, dst_dir_fd=sub)
+os.symlink("file", dst="link", dir_fd=sub)
+os.fstat(fd=sub)
+os.close(fd=sub)
+print(*[f"{'fd' if path == sub else path} {'in the folder' if folder == sub else folder}" for path, folder in asked], sep=", ")
+_paths.is_slow = is_slow
+import greenlet
+entries = sorted(os.scandir("."), key=lambda entry: entry.name)
+# A greenlet cannot wait as a fiber.
+print(fiberrt.spawn(greenlet.greenlet(lambda: [entry.is_file() for entry in entries]).switch).result())
+""") == [
+        "file None, moved in the folder, moved in the folder, file None, file None, second in the folder, "
+        "file in the folder, link in the folder, fd None, fd None",
+        "[True, False]",
+    ]  # fmt: skip
+
+
+def test_a_folder_whose_entries_cannot_be_asked_for_is_read(patched):
+    assert patched(SLOW + """
+class Entry:
+    name = path = "entry"
+    def is_dir(self, **options): raise PermissionError("no search permission")
+class Entries(list):
+    def __enter__(self): return self
+    def __exit__(self, *error): pass
+entry, = _paths._read_folder(lambda path: Entries([Entry()]), ".")
+print(entry.name)
+try: entry.is_dir()
+except PermissionError as error: print(error)
+""") == ["entry", "no search permission"]  # fmt: skip
+
+
 # --- A real slow file system
 
 

@@ -83,11 +83,15 @@ PyObject* call_base_where_it_waits(Method method, PyObject* self, PyObject* cons
     return call_change_elsewhere(method, self, args, count);
 }
 
+// Programs put other files into the place of the standard ones, by dup2(2).
+void refresh_kind(PyObject* self) {
+    if (of(self)->fd >= 0 && of(self)->fd <= STDERR_FILENO) extra_of(self)->kind = kind_of(of(self)->fd);
+}
+
 // Whether a transfer waits as a fiber. *result is set to false if an exception is set.
 bool waits(PyObject* self, bool may_transfer, bool* result) {
     *result = true;
-    // Programs put other files into the place of the standard ones, by dup2(2).
-    if (of(self)->fd >= 0 && of(self)->fd <= STDERR_FILENO) extra_of(self)->kind = kind_of(of(self)->fd);
+    refresh_kind(self);
     FileKind kind = extra_of(self)->kind;
     if (!may_transfer || of(self)->fd < 0 || (kind != FileKind::disk && kind != FileKind::stream) || !may_wait())
         return false;
@@ -207,6 +211,7 @@ PyObject* readinto(PyObject* self, PyObject* buffer) {
 
 PyObject* write(PyObject* self, PyObject* data) {
     bool fine;
+    refresh_kind(self);
     FileKind kind = extra_of(self)->kind;
     if (is_elsewhere(self)) return call_change_elsewhere(method_write, self, &data, 1);
     // Without other fibers, a write to a disk may as well block the thread.

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator, Callable, Generator
 from types import TracebackType
 from typing import Any
@@ -97,8 +98,13 @@ class AsyncFile:
         return await self._call(self.wrapped.truncate, size)  # type: ignore[no-any-return]
 
     async def close(self) -> None:
-        """Write the buffered data, and close the file."""
-        await self._call(self.wrapped.close)
+        """Write the buffered data, and close the file, even if the coroutine is cancelled meanwhile."""
+        try:
+            await self._call(self.wrapped.close)
+        except asyncio.CancelledError:
+            if not self.wrapped.closed:  # the cancel came before the fiber had begun
+                await self._call(self.wrapped.close)
+            raise
 
 
 class _Opening:

@@ -11,43 +11,45 @@ from __future__ import annotations
 import os
 import posix
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from typing import Any
 
 from . import _fiberrt
 from ._fiberrt import FileCall, is_slow
 
-_FOLDERS = "dir_fd", "src_dir_fd", "dst_dir_fd"
 
-
-def _is_any_slow(paths: tuple[Any, ...], options: dict[str, Any]) -> bool:
-    folders = [options[name] for name in _FOLDERS if options.get(name) is not None]
-    return any(is_slow(path, folders[i if len(folders) > i else -1] if folders else None) for i, path in enumerate(paths))
+def _is_slow(arguments: tuple[Any, ...], options: dict[str, Any]) -> bool:
+    path = arguments[0] if arguments else options.get("path", options.get("fd"))
+    return is_slow(path, options.get("dir_fd"))
 
 
 def _query(function: Callable[..., Any], *arguments: Any, **options: Any) -> Any:
     """Call a function that changes nothing: a cancel ends the wait at once, and the thread may be left behind."""
-    path = arguments[:1] or (options.get("path"),)
-    if _is_any_slow(path, options):
+    if _is_slow(arguments, options):
         return _fiberrt.offload_detached(function, *arguments, **options)
     return function(*arguments, **options)
 
 
 def _with_one_path(function: Callable[..., Any], *arguments: Any, **options: Any) -> Any:
     """Call a function that changes something: it is called even in a cancelled fiber, and completed."""
-    path = arguments[:1] or (options.get("path"),)
-    if _is_any_slow(path, options):
+    if _is_slow(arguments, options):
         return _fiberrt.offload_shielded(function, *arguments, **options)
     return function(*arguments, **options)
 
 
 def _with_two_paths(function: Callable[..., Any], *arguments: Any, **options: Any) -> Any:
-    paths = arguments[:2] + tuple(options[name] for name in ("src", "dst") if name in options)
-    if _is_any_slow(paths, options):
+    src, dst = (*arguments[:2], *(options.get(name) for name in ("src", "dst")[len(arguments) :]))
+    folder = options.get("dir_fd")  # of symlink()
+    if is_slow(src, options.get("src_dir_fd", folder)) or is_slow(dst, options.get("dst_dir_fd", folder)):
         return _fiberrt.offload_shielded(function, *arguments, **options)
     return function(*arguments, **options)
 
 
 # --- Reading folders
+
+
+def _elsewhere(function: Callable[..., Any], **options: Any) -> Any:
+    return _fiberrt.offload_detached(function, **options) if _fiberrt.may_wait() else function(**options)
 
 
 class _Entry:
@@ -77,19 +79,19 @@ class _Entry:
         return self._entry.inode()
 
     def is_symlink(self) -> bool:
-        return _fiberrt.offload_detached(self._entry.is_symlink)
+        return _elsewhere(self._entry.is_symlink)
 
     def is_junction(self) -> bool:
         return False
 
     def is_dir(self, *, follow_symlinks: bool = True) -> bool:
-        return _fiberrt.offload_detached(self._entry.is_dir, follow_symlinks=follow_symlinks)
+        return _elsewhere(self._entry.is_dir, follow_symlinks=follow_symlinks)
 
     def is_file(self, *, follow_symlinks: bool = True) -> bool:
-        return _fiberrt.offload_detached(self._entry.is_file, follow_symlinks=follow_symlinks)
+        return _elsewhere(self._entry.is_file, follow_symlinks=follow_symlinks)
 
     def stat(self, *, follow_symlinks: bool = True) -> os.stat_result:
-        return _fiberrt.offload_detached(self._entry.stat, follow_symlinks=follow_symlinks)
+        return _elsewhere(self._entry.stat, follow_symlinks=follow_symlinks)
 
 
 class _Entries:
@@ -118,7 +120,8 @@ def _read_folder(function: Callable[..., Any], *arguments: Any, **options: Any) 
     with function(*arguments, **options) as entries:
         read = []
         for entry in entries:
-            entry.is_dir(follow_symlinks=False)  # some file systems do not tell without another call
+            with suppress(OSError):  # entry.stat() will raise it
+                entry.is_dir(follow_symlinks=False)  # some file systems do not tell without another call
             read.append(_Entry(entry))
         return read
 
