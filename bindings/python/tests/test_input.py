@@ -6,6 +6,7 @@ import pty
 import subprocess
 import sys
 import textwrap
+import threading
 
 import pytest
 
@@ -43,6 +44,8 @@ def run(source: str, answers: list[bytes], terminal: bool = False):
     )  # fmt: skip
     for fd in set(theirs):
         os.close(fd)
+    too_late = threading.Timer(60, program.kill)
+    too_late.start()
     try:
         told = b""
         for answer in answers:
@@ -64,6 +67,7 @@ def run(source: str, answers: list[bytes], terminal: bool = False):
         assert errors == b""
         return out.decode().replace("\r\n", "\n")
     finally:
+        too_late.cancel()
         program.kill()
         program.wait()
         program.stderr.close()
@@ -206,3 +210,20 @@ def test_another_file_in_the_place_of_stdin():
         """,
         [],
     ).splitlines() == ["10", "b'short\\n'", "False 5 'line\\n'"]
+
+
+def test_another_file_in_the_place_of_a_file_that_is_written(lines, tmp_path):
+    assert lines("""
+        import os, sys, fiberrt
+        from fiberrt import _files
+        os.dup2(os.open(sys.argv[1], os.O_RDWR | os.O_CREAT), 0)
+        out = _files.FileIO(0, "r+", closefd=False)
+        r, w = os.pipe()
+        os.dup2(w, 0)
+        other = fiberrt.spawn(fiberrt.park)
+        with fiberrt.move_on_after(0.01): out.write(b"x" * 1000000)     # fills the pipe
+        try:
+            with fiberrt.fail_after(0.01): out.write(b"x")
+        except TimeoutError: print("ended")
+        other.cancel()
+    """, str(tmp_path / "file")) == ["ended"]  # fmt: skip

@@ -207,7 +207,7 @@ PyObject* call(PyObject* self, PyObject* const* args, Py_ssize_t count, PyObject
     size_t total = size_t(count) + (names ? size_t(PyTuple_GET_SIZE(names)) : 0);
     if (total >= most) return PyErr_Format(PyExc_TypeError, "%s() takes fewer arguments", guarded.name);
     for (size_t i = 0; i < total; i++) all[i + 1] = args[i];
-    constexpr Taking taking = !guarded.ends                              ? Taking::unless_cancelled
+    constexpr Taking taking = !guarded.ends                               ? Taking::unless_cancelled
                               : std::string_view(guarded.name) == "close" ? Taking::to_close
                                                                           : Taking::in_any_case;
     Inside inside(self, guards_of(self, kind), guarded.guards, taking);

@@ -109,9 +109,7 @@ int64_t read_some(PyObject* self, char* memory, size_t size, bool* at_end = null
     return perform("read", Timeout(), [&] { return fiber_read(fd, memory, size); });
 }
 
-PyObject* read_elsewhere(PyObject* self, Py_ssize_t size) {
-    return read_slow(of(self)->fd, size, &of(self)->fd);
-}
+PyObject* read_elsewhere(PyObject* self, Py_ssize_t size) { return read_slow(of(self)->fd, size, &of(self)->fd); }
 
 PyObject* readall(PyObject* self, PyObject*) {
     bool fine;
@@ -312,10 +310,8 @@ PyObject* open_as_fiber(PyObject*, PyObject* const* args, Py_ssize_t count) {
 }
 
 PyMethodDef opener_method = {"opener", as_method(open_as_fiber), METH_FASTCALL, nullptr};
-PyMethodDef shielded_method = {"offload_shielded", as_method(offload_shielded), METH_FASTCALL | METH_KEYWORDS,
-                               nullptr};
-PyMethodDef detached_method = {"offload_detached", as_method(offload_detached), METH_FASTCALL | METH_KEYWORDS,
-                                nullptr};
+PyMethodDef shielded_method = {"offload_shielded", as_method(offload_shielded), METH_FASTCALL | METH_KEYWORDS, nullptr};
+PyMethodDef detached_method = {"offload_detached", as_method(offload_detached), METH_FASTCALL | METH_KEYWORDS, nullptr};
 
 bool is_fifo(int folder, const char* path) {
     struct stat status;

@@ -342,7 +342,8 @@ PyObject* call_posix_elsewhere(const char* name, PyObject* const* args, Py_ssize
     PyObject* module = PyImport_ImportModule("posix");
     PyObject* all[4] = {module ? PyObject_GetAttrString(module, name) : nullptr};
     for (Py_ssize_t i = 0; i < count; i++) all[i + 1] = args[i];
-    PyObject* result = all[0] ? (changes ? offload_shielded : offload_detached)(nullptr, all, count + 1, nullptr) : nullptr;
+    PyObject* result =
+        all[0] ? (changes ? offload_shielded : offload_detached)(nullptr, all, count + 1, nullptr) : nullptr;
     Py_XDECREF(all[0]);
     Py_XDECREF(module);
     return result;

@@ -31,11 +31,11 @@ constexpr const char* slow_types[] = {
 
 std::vector<std::string> also_slow; // set by slow_file_systems()
 std::vector<dev_t> slow_devices;
-int mounts = -1;      // /proc/self/mountinfo: an event of poll(2) tells that it has changed
-pid_t mounts_of;      // the process that has opened it
+int mounts = -1;         // /proc/self/mountinfo: an event of poll(2) tells that it has changed
+pid_t mounts_of;         // the process that has opened it
 struct stat mounts_file; // its status then: the program may have closed it, and given the number to another file
-bool stale;           // the table must be read again
-int64_t looked_at_ns; // when it was last polled
+bool stale;              // the table must be read again
+int64_t looked_at_ns;    // when it was last polled
 constexpr int64_t look_again_ns = FIBER_MSEC(10);
 
 bool type_is_slow(const std::string& type) {
@@ -73,8 +73,8 @@ void read_mounts() {
 
 bool mounts_is_open() {
     struct stat status;
-    return mounts >= 0 && mounts_of == getpid() && fstat(mounts, &status) == 0 &&
-           status.st_dev == mounts_file.st_dev && status.st_ino == mounts_file.st_ino;
+    return mounts >= 0 && mounts_of == getpid() && fstat(mounts, &status) == 0 && status.st_dev == mounts_file.st_dev &&
+           status.st_ino == mounts_file.st_ino;
 }
 
 // Does not close the descriptor that a fork has inherited: the child may have given the number to another file.

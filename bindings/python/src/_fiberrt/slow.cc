@@ -28,25 +28,23 @@ constexpr off_t no_offset = -1; // of a file that has no position
 // Reads bytes from an offset; a file that ends earlier has fewer. Returns the number, or -1.
 ssize_t read_part(int fd, char* memory, size_t size, off_t offset) {
     ssize_t got;
-    Py_BEGIN_ALLOW_THREADS
-    do got = offset == no_offset ? ::read(fd, memory, size) : ::pread(fd, memory, size, offset);
-    while (got < 0 && errno == EINTR);
-    Py_END_ALLOW_THREADS
-    return got;
+    Py_BEGIN_ALLOW_THREADS do got = offset == no_offset ? ::read(fd, memory, size) : ::pread(fd, memory, size, offset);
+    while (got < 0 && errno == EINTR)
+        ;
+    Py_END_ALLOW_THREADS return got;
 }
 
 // How many bytes follow the offset.
 off_t bytes_left(int fd, off_t offset) {
     struct stat status;
     int error;
-    Py_BEGIN_ALLOW_THREADS
-    error = fstat(fd, &status);
-    Py_END_ALLOW_THREADS
-    return !error && status.st_size > offset ? status.st_size - offset : 0;
+    Py_BEGIN_ALLOW_THREADS error = fstat(fd, &status);
+    Py_END_ALLOW_THREADS return !error && status.st_size > offset ? status.st_size - offset : 0;
 }
 
 PyObject* read_all_from(int fd, off_t offset) {
-    Py_ssize_t room = Py_ssize_t(std::min<off_t>(offset < 0 ? 0 : bytes_left(fd, offset), PY_SSIZE_T_MAX / 4)) + 1; // one more: the end
+    Py_ssize_t room = Py_ssize_t(std::min<off_t>(offset < 0 ? 0 : bytes_left(fd, offset), PY_SSIZE_T_MAX / 4)) +
+                      1; // one more: the end
     Py_ssize_t used = 0;
     PyObject* bytes = PyBytes_FromStringAndSize(nullptr, room);
     while (bytes) {

@@ -37,6 +37,9 @@ These still block the thread, or fail, after patch():
 - Writes to sys.stdout and sys.stderr, if their reader is slow.
 - Files that the program has opened before patch(), and those of io.FileIO(), io.BufferedReader() and the like.
 - Other C extensions that wait by themselves: try fiberrt.native.adopt(), or call them by offload() or to_thread().
+- os.chdir() and os.lseek() on a slow file system, and os.readv() and os.writev() of any file of a disk or such a system.
+- Files of a slow file system below an overlay, or one that was unmounted lazily while it is still used: these count as
+  files of a disk.
 - Fibers that compute: call reschedule() in their loops.
 - Waits in a greenlet, or in a signal handler or finalizer that runs during a switch: nothing can switch fibers there.
   The calls of os and fcntl named above block the thread as usual, and other waits raise RuntimeError. Let another
@@ -45,6 +48,8 @@ These still block the thread, or fail, after patch():
   imported before, and locks that are global names of modules or belong to logging's handlers, if they are not held.
   Other locks remain locks of threads: if a waiting fiber holds one, another fiber that takes it blocks the thread, and
   an old RLock does not distinguish the fibers of a thread.
+- A file on a disk that two threads or processes write at the same time by one file description, as after a fork: each
+  write uses the position that the kernel had at its beginning, so one may overwrite the other. Open it for appending.
 - Two fibers that use a buffered file at the same time, if the file was not made by the patched open(), a socket or
   Popen: the second gets a RuntimeError. Protect such a file by a Lock.
 - multiprocessing's locks and queues: call them by offload(). Its join() does not block, and neither do its connections
