@@ -374,7 +374,7 @@ PyObject* bytes_at_once(int fd, PyObject* size, int64_t position) {
 PyObject* os_read(PyObject* self, PyObject* const* args, Py_ssize_t count) {
     int fd = plain_descriptor(args, count, 2);
     if (fd < 0 || !is_size(args[1]) || !may_wait()) return call_posix("read", args, count);
-    PyObject* bytes = bytes_at_once(fd, args[1], own_position);
+    PyObject* bytes = slow_position_in_use(fd) ? nullptr : bytes_at_once(fd, args[1], own_position);
     if (bytes || PyErr_Occurred()) return bytes;
     FileKind kind = kind_of(fd);
     if (kind == FileKind::slow) return read_slow(fd, PyLong_AsSsize_t(args[1]));

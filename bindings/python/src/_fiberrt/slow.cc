@@ -122,6 +122,8 @@ SlowPosition::~SlowPosition() {
     if (--place->second.users == 0) positions.erase(place);
 }
 
+bool slow_position_in_use(int fd) { return !positions.empty() && positions_of == getpid() && positions.count(fd); }
+
 PyObject* read_slow(int fd, Py_ssize_t size, const int* now_fd) {
     SlowPosition position(fd, false);
     if (!position.held()) return nullptr;

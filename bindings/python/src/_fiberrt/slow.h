@@ -25,6 +25,9 @@ private:
     bool held_;
 };
 
+// Whether a fiber has that position, or waits for it.
+bool slow_position_in_use(int fd);
+
 // Reads up to `size` bytes, or all up to the end of the file if it is negative. Returns a bytes object, or null with an
 // exception set. A cancel or a time limit ends the wait at once: the thread still reads, but the position stays.
 // `now_fd`: the descriptor of the object that calls, which another fiber may close meanwhile; or null.
