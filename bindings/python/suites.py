@@ -48,7 +48,7 @@ LOOP_FILES = (
 )  # fmt: skip
 OF_FILES = ("test_io", "test_fileio")  # under fiberrt, these use its types of files in place of io's
 MOST = 30
-MOST_OF_GEVENT = 53
+MOST_OF_GEVENT = 57
 PATIENCE_S = 60
 HERE = Path(__file__).resolve().parent
 LOOP = "FIBERRT_SUITES_LOOP"  # the event loop of a process that runs a file, own or asyncio's; not set: as it is

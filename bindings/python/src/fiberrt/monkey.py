@@ -108,7 +108,7 @@ def _patch_io() -> None:
     plain = io.open
     for name, module in list(sys.modules.items()):
         if name.split(".")[0] not in ("fiberrt", "_io", "_frozen_importlib_external", "_pyio"):
-            names = getattr(module, "__dict__", {})
+            names = getattr(module, "__dict__", None) or {}  # a program may put any object there
             for key in [key for key, value in list(names.items()) if value is plain]:
                 names[key] = _files.open
     builtins.input = _input.input
