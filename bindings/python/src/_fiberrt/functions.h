@@ -12,6 +12,7 @@ extern PyMethodDef life_functions[];
 extern PyMethodDef mount_functions[];
 extern PyMethodDef native_functions[];
 extern PyMethodDef offload_functions[];
+extern PyMethodDef preemption_functions[];
 extern PyMethodDef reader_functions[];
 extern PyMethodDef running_loop_functions[];
 extern PyMethodDef scope_functions[];
@@ -20,6 +21,7 @@ extern PyMethodDef signal_functions[];
 extern PyMethodDef socket_functions[];
 extern PyMethodDef switching_functions[];
 extern PyMethodDef transport_functions[];
+extern PyMethodDef virtual_clock_functions[];
 
 // Adds the functions that never wait, by pybind11.
 int settings_add(PyObject* module);

@@ -10,7 +10,8 @@ namespace fiberrt_python {
 
 namespace {
 
-thread_local bool on_helper; // this is a thread of the core, which calls functions for fibers
+// A function that a fiber has offloaded runs on this thread: one of the core's or, in a simulation, the only thread.
+thread_local bool on_helper;
 
 struct Call {
     PyObject* function;
@@ -25,12 +26,14 @@ struct Call {
 template <typename Function>
 void with_gil(Function function) {
     sleep_at_exit([&] {
+        bool nested = on_helper;
         on_helper = true;
         bool fresh = !PyGILState_GetThisThreadState();
         PyGILState_STATE state = PyGILState_Ensure();
         function();
         if (fresh) thread_drop();
         PyGILState_Release(state);
+        on_helper = nested;
     });
 }
 

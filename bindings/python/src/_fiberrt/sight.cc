@@ -78,6 +78,13 @@ PyObject* running(PyObject*, PyObject*) {
     return list;
 }
 
+PyObject* number_of(PyObject*, PyObject* object) {
+    if (!Py_IS_TYPE(object, &FiberType)) return PyErr_Format(PyExc_TypeError, "number_of() takes a Fiber");
+    auto* fiber = reinterpret_cast<FiberObject*>(object);
+    if (fiber->main_flow && !fiber->survivor) return thread_of(nullptr, object);
+    return PyLong_FromUnsignedLongLong(fiber->number);
+}
+
 // Returns the running fiber's number. A main flow has its thread's identifier, even without a world.
 PyObject* ident(PyObject*, PyObject*) {
     World* here = this_world;
@@ -98,6 +105,7 @@ PyMethodDef sight_functions[] = {
      "and is not idle."},
     {"thread_of", thread_of, METH_O,
      "thread_of(fiber, /)\n--\n\nReturn threading.get_ident() of a live fiber's thread."},
+    {"number_of", number_of, METH_O, "number_of(fiber, /)\n--\n\nReturn what ident() returns in a live fiber."},
     {"ident", ident, METH_NOARGS,
      "ident()\n--\n\nReturn the running fiber's number, which is never reused; in a main flow, its thread's "
      "identifier."},
