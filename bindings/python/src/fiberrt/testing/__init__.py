@@ -1,0 +1,69 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
+"""Deterministic tests of programs with threads.
+
+    from fiberrt.testing import simulate
+
+    @simulate(seeds=1000)
+    def test_transfer():
+        ...  # starts threads, joins them, asserts
+
+A call of the test makes many runs, each in a new process. In a run, threads are fibers, time is simulated, and a seed
+chooses which thread runs next. If a run fails, the fewest choices with which it fails are looked for, and the message
+tells what the threads did. docs: bindings/python/docs/testing.md.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Iterable
+from typing import Any, TypeVar, overload
+
+from . import _run
+from ._outside import LeftSimulation
+from ._plan import Plan, SimulationFailed, check, choices_of_environment
+from ._run import Test
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+__all__ = ["LeftSimulation", "SimulationFailed", "simulate"]
+
+
+@overload
+def simulate(function: F, /) -> F: ...
+@overload
+def simulate(
+    *, seeds: int | Iterable[int] = ..., switches: str = ..., preemptions: int = ..., faults: int = ...,
+    modules: Iterable[str] = ..., timeout_s: int = ..., steps: int = ..., jobs: int = ..., seconds: float = ...,
+) -> Callable[[F], F]: ...  # fmt: skip
+def simulate(function: Any = None, /, **options: Any) -> Any:
+    """Make a test run in the simulation: a function, which is called without arguments or, by pytest, with fixtures.
+
+    seeds: how many seeds are tried, or the seeds. switches: where a thread may lose the processor: at its waits and its
+    calls of locks, events and queues ("waits"); also before each line of the program ("lines"); or before each bytecode
+    instruction ("instructions"). preemptions: at most so many times in a run, apart from waits. faults: 0 to 3, as
+    FIBERRT_SIM_FAULTS. modules: names of installed modules that count as the program. timeout_s: a run that takes
+    longer in real time fails. steps: so does one with more switches. jobs: how many runs at a time; 0: one for each
+    processor. seconds: no new seed is tried after that time.
+
+    The test raises SimulationFailed if a run fails, or does something that the simulation cannot repeat.
+    ValueError: an option has a value that makes no sense. ImportError: one of the modules does not exist.
+    """
+    plan = Plan.of(**options)
+
+    def decorate(test: F) -> F:
+        if not callable(test):
+            raise TypeError(f"simulate() takes a function, not {type(test).__name__}")
+
+        @functools.wraps(test)
+        def run(*args: Any, **names: Any) -> Any:
+            if _run.inside:
+                return test(*args, **names)
+            choices = choices_of_environment()
+            own = plan if choices is None else Plan(plan.settings, choices=choices)
+            report = own.run(Test(functools.partial(test, *args, **names)))
+            check(report, lambda list_: f"FIBERRT_TEST_REPLAY={list_} PYTHONHASHSEED=0")
+
+        run._fiberrt_plan = plan  # type: ignore[attr-defined]
+        return run  # type: ignore[return-value]
+
+    return decorate if function is None else decorate(function)

@@ -1,0 +1,336 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
+"""Runs a test under many seeds, each run in a child forked from a process that has imported and patched everything.
+When a run fails, looks for the fewest choices that make it fail, and records that run."""
+
+from __future__ import annotations
+
+import gc
+import os
+import pickle
+import posix
+import re
+import signal
+import sys
+import tempfile
+import time
+from collections import deque
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import NoReturn
+
+from .. import _fiberrt
+from . import _locks, _outside, _run
+from ._existing import replace_existing
+from ._program import Program
+from ._run import FAILED, LEFT, PASSED, SKIPPED, Outcome, Settings, Slot, Test
+from ._shrink import Choice, fewest, shrink
+
+_MOST_SHRINK_RUNS = 2000
+_MOST_FEW_RUNS = 1500
+_SHRINK_S = 4.0
+_LONG_LIST = 4000  # bytes; longer lists are put into a file
+
+
+@dataclass
+class Report:
+    """What an exploration has found."""
+
+    runs: int = 0
+    seconds: float = 0.0
+    seed: int | None = None  # of the first failing run
+    outcome: Outcome = field(default_factory=lambda: Outcome(PASSED))
+    choices: str = ""  # the shrunk list, for a replay
+    chosen: int = 0  # the number of its choices
+    possible: int = 0  # the number of choices that the first failing run made
+    repeats: bool = True  # whether the failing run repeats itself
+
+    @property
+    def failed(self) -> bool:
+        return self.seed is not None
+
+
+def _verdict(status: int, settings: Settings) -> Outcome:
+    """Return the outcome of a run that a signal has ended."""
+    if status == -signal.SIGALRM:
+        text = f"a thread computes or blocks for {settings.timeout_s} s without a switch, or there are very many switches"
+        return Outcome(LEFT, "hang", f"{text}, which the simulation cannot repeat")
+    if status == -signal.SIGABRT:
+        return Outcome(FAILED, "abort", f"the process was aborted; a run may make {settings.steps} switches")
+    return Outcome(FAILED, f"signal {-status}", f"the process was killed by signal {-status}")
+
+
+def _place_in(dump: str, program: Program) -> str:
+    """Return the program's innermost line in a dump of faulthandler."""
+    for name, line in re.findall(r'File "(.*)", line (\d+)', dump):
+        if program.contains_file(name):
+            return f"{os.path.basename(name)}:{line}"
+    return ""
+
+
+class Explorer:
+    """Makes the runs of one test. It lives in the process that is forked for them."""
+
+    def __init__(self, test: Test, settings: Settings, jobs: int, folder: str) -> None:
+        self.test, self.settings, self.jobs, self.folder = test, settings, jobs, folder
+        self.program = Program(settings.modules)
+        self.slots = [Slot(f"{folder}/run{i}") for i in range(jobs + 1)]
+        self.runs = 0
+
+    def _start(self, slot: Slot, seed: int, choices: str | None = None, trace: str = "", recorded: bool = False,
+               output: int = -1) -> int:  # fmt: skip
+        slot.clear()
+        if choices is not None and len(choices) > _LONG_LIST:
+            path = f"{self.folder}/list"
+            with open(path, "w") as file:
+                file.write(choices)
+            choices = "@" + path
+        _run.environment(self.settings, seed, choices, trace)
+        self.runs += 1
+        pid = posix.fork()
+        if pid == 0:
+            _run.be(self.test, self.settings, self.program, slot, recorded, output)
+        return pid
+
+    def _end(self, pid: int, slot: Slot) -> Outcome:
+        _, ended = posix.waitpid(pid, 0)
+        status = os.waitstatus_to_exitcode(ended)
+        return slot.take(status) if status >= 0 else _verdict(status, self.settings)
+
+    def run(self, seed: int, choices: str | None = None, trace: str = "", recorded: bool = False,
+            tale_always: bool = False, kept: bool = True) -> Outcome:  # fmt: skip
+        output = posix.memfd_create("output") if recorded and kept else -1
+        slot = self.slots[-1]
+        _run.tale_always = tale_always
+        outcome = self._end(self._start(slot, seed, choices, trace, recorded, output), slot)
+        if output >= 0:
+            outcome.output = posix.pread(output, 100_000, 0).decode(errors="replace")
+            posix.close(output)
+            if outcome.kind == "hang":
+                outcome.text = f"{_place_in(outcome.output, self.program)}: {outcome.text}"
+        return outcome
+
+    def first_failing(self, runs: Iterable[tuple[int, str | None]], until: float, kind: str = ""
+                      ) -> tuple[int, str | None, Outcome] | None:  # fmt: skip
+        """Make the runs, each of a seed or a list of choices, until one fails (with this kind of failure, if given) or
+        the time is over. Return its seed, its list and its outcome."""
+        running: deque[tuple[int, int, str | None, Slot]] = deque()
+        free = self.slots[:-1]
+        left = iter(runs)
+        more = True
+        try:
+            while True:
+                while more and free:
+                    seed, choices = next(left, (0, None)) if _now() < until else (0, None)
+                    if not seed and choices is None:
+                        more = False
+                        break
+                    slot = free.pop()
+                    running.append((self._start(slot, seed, choices), seed, choices, slot))
+                if not running:
+                    return None
+                pid, seed, choices, slot = running.popleft()
+                outcome = self._end(pid, slot)
+                free.append(slot)
+                if outcome.status != PASSED and kind in ("", outcome.kind):
+                    return seed, choices, outcome
+        finally:
+            for pid, _, _, _ in running:
+                posix.kill(pid, 9)
+                posix.waitpid(pid, 0)
+
+    def choices_of(self, seed: int, list_: str | None = None) -> tuple[list[Choice], int, Outcome]:
+        """Run a seed, or a list, with a trace. Return its choices that are not 0, and the number of all."""
+        trace = f"{self.folder}/trace"
+        if os.path.exists(trace):
+            os.unlink(trace)
+        outcome = self.run(seed, list_, trace)
+        choices: list[Choice] = []
+        position = 0
+        if not os.path.exists(trace):  # it has failed before the simulation began
+            return choices, 0, outcome
+        with open(trace, errors="replace") as file:
+            for line in file:
+                words = line.split()
+                if len(words) > 3 and words[1] == "pick":
+                    chosen, possible = map(int, words[2].split("/"))
+                    if chosen:
+                        choices.append(Choice(position, chosen, possible, words[3]))
+                    position += 1
+        return choices, position, outcome
+
+    def difference(self, seed: int) -> str:
+        """Run a seed twice. Return how the runs differ; nothing if they are equal, or if the first fails."""
+        traces = [f"{self.folder}/{name}" for name in ("first", "second")]
+        for trace in traces:
+            if self.run(seed, trace=trace).status != PASSED:
+                return ""
+        first, second = (_contents(trace) for trace in traces)
+        if first == second:
+            return ""
+        records = [self.run(seed, recorded=True, tale_always=True).tale for _ in range(2)]
+        for one, other in zip(*records):
+            if one != other:
+                return f"once {one.strip()}; once {other.strip()}"
+        return "the choices differ, but no line of the program does"
+
+    def look_closer(self, seed: int, first: Outcome, report: Report) -> None:
+        """Shrink the failing run, and record it."""
+        if first.status == LEFT:
+            report.outcome = self.run(seed, recorded=True)
+            report.repeats = report.outcome.status == LEFT
+            return
+        choices, report.possible, outcome = self.choices_of(seed)
+
+        def fails(candidate: list[Choice]) -> bool:
+            return self.run(0, as_text(candidate)).kind == first.kind
+
+        if outcome.kind != first.kind or not fails(choices):
+            report.repeats = False
+            report.outcome = self.run(seed, recorded=True)
+            if report.outcome.status == PASSED:
+                report.outcome = first
+            return
+        least = shrink(choices, fails, _MOST_SHRINK_RUNS)
+        if len(least) > 1:
+            least = self._fewest(report.possible, first.kind, len(least) - 1) or least
+        report.choices, report.chosen = as_text(least), len(least)
+        report.outcome = self.run(0, report.choices, recorded=True)
+        report.repeats = report.outcome.kind == first.kind
+
+    def _fewest(self, positions: int, kind: str, most: int) -> list[Choice] | None:
+        def first_failing(lists: list[list[Choice]]) -> list[Choice] | None:
+            texts = {as_text(choices): choices for choices in lists}
+            found = self.first_failing(((0, text) for text in texts), _now() + _SHRINK_S, kind)
+            return None if found is None or found[1] is None else texts[found[1]]
+
+        return fewest(positions, first_failing, most, _MOST_FEW_RUNS)
+
+
+def _contents(path: str) -> bytes:
+    try:
+        with open(path, "rb") as file:
+            return file.read()
+    except FileNotFoundError:  # the run has ended before its first choice
+        return b""
+
+
+def _now() -> float:
+    """Return the real time in seconds: time.monotonic() is the simulated one."""
+    return time.clock_gettime(time.CLOCK_MONOTONIC)
+
+
+def as_text(choices: list[Choice]) -> str:
+    return _run.as_list([(choice.position, choice.chosen) for choice in choices])
+
+
+def _prepare(replay: bool) -> None:
+    """Patch this process for all runs. A replay keeps the terminal."""
+    import datetime  # noqa: F401 - so that the runs do not import it
+    import queue
+    import threading
+
+    from .. import _condition, _queue, _threading, monkey
+
+    replace_existing()  # first: the garbage collector does not know patch()'s locks
+    monkey.patch()
+    instead = {id(getattr(_fiberrt, name)): value for name, value in _locks.REPLACED.items() if hasattr(_fiberrt, name)}
+    instead[id(_condition.Condition)] = _locks.Condition
+    instead[id(_queue.SimpleQueue)] = _locks.SimpleQueue
+    for name, value in _locks.REPLACED.items():
+        if hasattr(threading, name):
+            setattr(threading, name, value)
+    queue.SimpleQueue = _locks.SimpleQueue  # type: ignore[misc,assignment]
+    _threading.Lock, _threading.RLock = _locks.Lock, _locks.RLock  # type: ignore[misc]
+    for module in list(sys.modules.values()):
+        names = getattr(module, "__dict__", None)
+        if names is None or getattr(module, "__name__", "").split(".")[0] == "fiberrt":
+            continue
+        for key, value in list(names.items()):
+            if id(value) in instead:
+                names[key] = instead[id(value)]
+            elif type(value) is _fiberrt.Lock and not value._is_owned():
+                names[key] = _locks.Lock()
+            elif type(value) is _fiberrt.RLock and not value._is_owned():
+                names[key] = _locks.RLock()
+    _outside.refuse()
+    _run.prepare(replay)
+    gc.collect()
+    gc.freeze()
+
+
+def explore_here(test: Test, settings: Settings, seeds: Iterable[int], jobs: int, seconds: float, choices: str | None
+                 ) -> Report:  # fmt: skip
+    _prepare(choices is not None)
+    begun = _now()
+    report = Report()
+    with tempfile.TemporaryDirectory(prefix="fiberrt-testing-") as folder:
+        explorer = Explorer(test, settings, jobs, folder)
+        if choices is not None:
+            settings.timeout_s = 0  # there may be a debugger
+            report.outcome = explorer.run(0, choices, recorded=True, kept=False)
+            if report.outcome.status != PASSED:
+                report.seed, report.choices = 0, choices
+        else:
+            _, _run.usual, _ = explorer.choices_of(0, "")
+            first = next(iter(seeds), None)
+            difference = "" if first is None else explorer.difference(first)
+            if difference:
+                text = f"two runs of seed {first} differ, so something is not simulated: {difference}"
+                report.seed, report.outcome = first, Outcome(LEFT, "differs", text)
+                seeds = ()
+            found = explorer.first_failing(((seed, None) for seed in seeds), begun + seconds)
+            if found is not None:
+                seed, _, report.outcome = found
+                if report.outcome.status != SKIPPED:
+                    report.seed = seed
+                    explorer.look_closer(seed, report.outcome, report)
+        report.runs = explorer.runs
+    report.seconds = _now() - begun
+    return report
+
+
+def explore(test: Test, settings: Settings, seeds: Iterable[int], jobs: int = 0, seconds: float = 1e9,
+            choices: str | None = None) -> Report:  # fmt: skip
+    """Fork the process that makes the runs, and return its report."""
+    jobs = jobs or len(os.sched_getaffinity(0))
+    reader, writer = posix.pipe()
+    sys.stdout.flush()
+    sys.stderr.flush()
+    pid = posix.fork()
+    if pid == 0:
+        posix.close(reader)
+        _answer(writer, lambda: explore_here(test, settings, seeds, jobs, seconds, choices))
+    posix.close(writer)
+    data = b""
+    try:
+        while part := posix.read(reader, 1 << 20):
+            data += part
+    finally:
+        posix.close(reader)
+        if not data:
+            posix.kill(pid, 15)
+        posix.waitpid(pid, 0)
+    if not data:
+        raise RuntimeError("the process that makes the simulated runs has died")
+    answer = pickle.loads(data)
+    if isinstance(answer, BaseException):
+        raise answer
+    return answer  # type: ignore[no-any-return]
+
+
+def _answer(writer: int, work: object) -> NoReturn:
+    try:
+        try:
+            answer: object = work()  # type: ignore[operator]
+        except Exception as error:
+            import traceback
+
+            answer = RuntimeError(f"fiberrt.testing: {''.join(traceback.format_exception(error))}")
+        data = memoryview(pickle.dumps(answer))
+        while data:
+            data = data[posix.write(writer, data) :]
+    finally:
+        posix._exit(0)
+
+
+__all__ = ["FAILED", "LEFT", "PASSED", "SKIPPED", "Report", "explore"]

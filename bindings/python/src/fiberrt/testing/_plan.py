@@ -1,0 +1,114 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
+"""What to simulate of a test: its settings and seeds. And the text of a failure."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from . import _run
+from ._explore import Report, explore
+from ._run import LEFT, SKIPPED, Settings, Test
+
+SWITCHES = ("waits", "lines", "instructions")
+
+
+class SimulationFailed(AssertionError):
+    """A simulated run of a test has failed, or has left the simulation. `report` has the details."""
+
+    def __init__(self, text: str, report: Report) -> None:
+        super().__init__(text)
+        self.report = report
+
+    def __reduce__(self) -> Any:
+        return type(self), (self.args[0], self.report)
+
+
+def _seeds(seeds: int | Iterable[int]) -> Iterable[int]:
+    if isinstance(seeds, int):
+        if seeds < 1:
+            raise ValueError(f"seeds is {seeds}, and must be 1 or more")
+        return range(1, seeds + 1)
+    return seeds
+
+
+@dataclass
+class Plan:
+    """How to simulate a test."""
+
+    settings: Settings = field(default_factory=Settings)
+    seeds: Iterable[int] = range(1, 1001)
+    jobs: int = 0  # runs at a time; 0: one for each processor
+    seconds: float = 1e9
+    choices: str | None = None  # one run with these choices, instead of the seeds
+
+    @classmethod
+    def of(
+        cls, *, seeds: int | Iterable[int] = 1000, switches: str = "waits", preemptions: int = 4, faults: int = 0,
+        modules: Iterable[str] = (), timeout_s: int = 10, steps: int = 1_000_000, jobs: int = 0, seconds: float = 1e9,
+    ) -> Plan:  # fmt: skip
+        if switches not in SWITCHES:
+            raise ValueError(f"switches is {switches!r}, and must be one of {', '.join(SWITCHES)}")
+        if not 0 <= faults <= 3:
+            raise ValueError(f"faults is {faults}, and must be a number from 0 to 3")
+        if preemptions < 0 or timeout_s < 1 or jobs < 0 or steps < 0:
+            raise ValueError("preemptions, steps and jobs must not be negative, and timeout_s must be 1 or more")
+        names = (modules,) if isinstance(modules, str) else tuple(modules)
+        return cls(Settings(switches, preemptions, faults, names, timeout_s, steps), _seeds(seeds), jobs, seconds)
+
+    def shard(self, which: str) -> Plan:
+        """Return the plan of one of several machines: I/N is each N-th seed, beginning with the I-th."""
+        first, _, count = which.partition("/")
+        if not (first.isdigit() and count.isdigit() and 1 <= int(first) <= int(count)):
+            raise ValueError(f"a shard is I/N, with I from 1 to N, not {which!r}")
+        return replace(self, seeds=[seed for i, seed in enumerate(self.seeds) if i % int(count) == int(first) - 1])
+
+    def run(self, test: Test) -> Report:
+        return explore(test, self.settings, self.seeds, self.jobs, self.seconds, self.choices)
+
+
+def check(report: Report, how_to_repeat: Callable[[str], str]) -> None:
+    """Raise SimulationFailed if the report is one of a failure."""
+    if report.failed:
+        raise SimulationFailed(explain(report, how_to_repeat), report)
+
+
+def explain(report: Report, how_to_repeat: Callable[[str], str]) -> str:
+    """Return the text of a failure."""
+    outcome = report.outcome
+    how = "leaves the simulation" if outcome.status == LEFT else "fails"
+    text = [f"seed {report.seed}: the test {how}" if report.seed else f"the test {how}"]
+    if not report.repeats:
+        text.append("The same choices do not make it fail again: it depends on something that is not simulated.")
+    elif outcome.status != LEFT:
+        if report.seed:
+            text.append(f"{report.chosen} of {report.possible} choices make it fail; the others are the ordinary ones.")
+        text.append(f"To repeat it: {how_to_repeat(report.choices or '-')}")
+    if outcome.deadlock:
+        text += ["", "A deadlock:", *(f"  {line}" for line in outcome.deadlock)]
+    if outcome.tale:
+        text += ["", "What the threads did:", *(f"  {line}" for line in outcome.tale)]
+    text += ["", outcome.text.rstrip()]
+    if outcome.output:
+        text += ["", "The output:", *(f"  | {line}" for line in outcome.output.splitlines()[-40:])]
+    return "\n".join(text)
+
+
+def append_json(path: str, name: str, report: Report) -> None:
+    """Append a line with the results of a test to a file."""
+    outcome = {_run.PASSED: "passed", SKIPPED: "skipped", LEFT: "left the simulation"}.get(report.outcome.status, "failed")
+    line = {
+        "test": name, "outcome": outcome, "runs": report.runs, "seconds": round(report.seconds, 3), "seed": report.seed,
+        "choices": report.choices, "kind": report.outcome.kind,
+    }  # fmt: skip
+    with open(path, "a") as file:
+        file.write(json.dumps(line) + "\n")
+
+
+def choices_of_environment() -> str | None:
+    """Return the choices of FIBERRT_TEST_REPLAY."""
+    text = os.environ.get("FIBERRT_TEST_REPLAY")
+    return "" if text == "-" else text

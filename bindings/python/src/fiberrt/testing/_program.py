@@ -1,0 +1,47 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
+"""Which code is the program's own."""
+
+from __future__ import annotations
+
+import os
+import sys
+import sysconfig
+from collections.abc import Iterable
+from importlib.util import find_spec
+from types import CodeType
+
+_PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+_TEXTS = ("<doctest", "<ipython", "<stdin")
+_INSTALLED = ("site-packages", "dist-packages")
+
+
+class Program:
+    """The code whose lines are traced and shown: all except the standard library and installed packages. `modules` are
+    names of other modules or packages that belong to it."""
+
+    def __init__(self, modules: Iterable[str] = ()) -> None:
+        paths = sysconfig.get_paths()
+        self._library = tuple({os.path.realpath(paths[name]) + os.sep for name in ("stdlib", "platstdlib")})
+        self._more = tuple(self._place_of(name) for name in modules)
+
+    @staticmethod
+    def _place_of(name: str) -> str:
+        """Return the file of a module, or the folder of a package. ImportError: there is none of that name."""
+        spec = find_spec(name)
+        if spec is None or spec.origin is None:
+            raise ImportError(f"there is no module {name!r} with a source", name=name)
+        return os.path.dirname(spec.origin) + os.sep if spec.submodule_search_locations else spec.origin
+
+    def contains_file(self, name: str) -> bool:
+        if name.startswith("<"):  # compiled from a text: by namedtuple, for example, except for python -c
+            return name.startswith(_TEXTS) or (name == "<string>" and sys.argv[0] == "-c")
+        if name.startswith(self._more) if self._more else False:
+            return True
+        if name.startswith(_PACKAGE + os.sep):
+            return False
+        if any(part in _INSTALLED for part in name.split(os.sep)):
+            return False
+        return not os.path.realpath(name).startswith(self._library)
+
+    def contains(self, code: CodeType) -> bool:
+        return self.contains_file(sys.intern(code.co_filename))

@@ -1,0 +1,271 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
+"""One simulated run of a test, in a child that is forked for it."""
+
+from __future__ import annotations
+
+import _signal
+import errno
+import faulthandler
+import io
+import mmap
+import os
+import pickle
+import posix
+import random
+import sys
+import threading
+import traceback
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any, NoReturn
+
+from .. import _fiberrt
+from . import _locks, _outside, _record
+from ._outside import leave
+from ._program import Program
+
+PASSED, FAILED, SKIPPED, LEFT = 0, 1, 4, 3  # exit statuses
+_ROOM = 256 * 1024  # of an Outcome, in bytes
+_EXPECTED = (2, 1, 4, 8, 16)  # preemptions at points, and before lines, if there were no limit; the run chooses
+_PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
+
+inside = False  # whether this process is a run
+folder = ""  # a folder that this run may make for its files; no other run uses it at the same time
+tale_always = False  # whether a run tells its tale even if it passes
+usual = 0  # the number of choices of an ordinary run
+
+
+@dataclass
+class Settings:
+    """What is simulated, and for how long. docs: simulate()."""
+
+    switches: str = "waits"  # or lines, instructions
+    preemptions: int = 4
+    faults: int = 0
+    modules: tuple[str, ...] = ()
+    timeout_s: int = 10
+    steps: int = 1_000_000
+
+
+@dataclass
+class Outcome:
+    """How a run ended."""
+
+    status: int  # PASSED, FAILED, SKIPPED or LEFT
+    kind: str = ""  # equal for runs with the same failure: the exception's type and place
+    text: str = ""  # the failure, for people
+    output: str = ""
+    tale: list[str] = field(default_factory=list)
+    deadlock: list[str] = field(default_factory=list)
+    skip: str = ""
+
+
+class Slot:
+    """The place of one of the runs that are made at the same time: a folder, and memory that it shares with its parent,
+    for the Outcome."""
+
+    def __init__(self, folder: str) -> None:
+        self.folder = folder
+        self._memory = mmap.mmap(-1, _ROOM)
+
+    def put(self, outcome: Outcome) -> None:
+        data = pickle.dumps(outcome)
+        if len(data) > _ROOM - 8:
+            outcome.tale, outcome.output = outcome.tale[-200:], outcome.output[-10_000:]
+            outcome.text = outcome.text[-20_000:]
+            data = pickle.dumps(outcome)[: _ROOM - 8]
+        self._memory[8 : 8 + len(data)] = data
+        self._memory[:8] = len(data).to_bytes(8, "little")
+
+    def clear(self) -> None:
+        self._memory[:8] = bytes(8)
+
+    def take(self, status: int) -> Outcome:
+        size = int.from_bytes(self._memory[:8], "little")
+        if not size:
+            return Outcome(status)
+        outcome: Outcome = pickle.loads(self._memory[8 : 8 + size])
+        return outcome
+
+
+@dataclass
+class Test:
+    """A test, and how its exceptions are told."""
+
+    call: Callable[[], object]
+    tell: Callable[[BaseException], str] | None = None
+    skips: tuple[type[BaseException], ...] = ()
+
+
+def environment(settings: Settings, seed: int, choices: str | None, trace: str) -> None:
+    """Set the environment variables of the next run. The run reads them, at its first choice."""
+    environ = os.environ
+    environ["FIBERRT_BACKEND"] = "sim"
+    environ["FIBERRT_SIM_FAULTS"] = str(settings.faults)
+    environ["FIBERRT_SIM_STEPS"] = str(settings.steps)
+    environ["FIBERRT_SEED"] = str(seed)
+    for name, value in (("FIBERRT_SIM_REPLAY", choices), ("FIBERRT_SIM_TRACE", trace or None)):
+        if value is None:
+            environ.pop(name, None)
+        else:
+            environ[name] = value
+
+
+def _files() -> None:
+    """Replace standard input, output and error by nothing."""
+    nothing = posix.open("/dev/null", posix.O_RDWR)
+    for number in range(3):
+        posix.dup2(nothing, number)
+    posix.close(nothing)
+    for name in ("stdout", "stderr"):
+        raw = io.FileIO(1 if name == "stdout" else 2, "w", closefd=False)
+        setattr(sys, name, io.TextIOWrapper(raw, encoding="utf-8", errors="backslashreplace", write_through=True))
+
+
+class _ThreadErrors:
+    """threading.excepthook: keeps the first exception that ends a thread."""
+
+    def __init__(self) -> None:
+        self.first: BaseException | None = None
+        self.name = ""
+
+    def __call__(self, arguments: Any) -> None:
+        if self.first is None and arguments.exc_value is not None and arguments.exc_type is not SystemExit:
+            self.first = arguments.exc_value
+            self.name = arguments.thread.name if arguments.thread is not None else "a thread"
+
+
+def _kind_of(error: BaseException, program: Program) -> str:
+    at, place = error.__traceback__, ""
+    while at is not None:
+        if program.contains(at.tb_frame.f_code):
+            place = f" at {at.tb_frame.f_code.co_filename}:{at.tb_lineno}"
+        at = at.tb_next
+    return type(error).__qualname__ + place
+
+
+def _without_own_frames(error: BaseException) -> BaseException:
+    """Remove the frames of fiberrt from the traceback."""
+    frames = []
+    at = error.__traceback__
+    while at is not None:
+        if not at.tb_frame.f_code.co_filename.startswith(_PACKAGE):
+            frames.append(at)
+        at = at.tb_next
+    if not frames:
+        return error
+    for one, following in zip(frames, [*frames[1:], None]):
+        one.tb_next = following
+    return error.with_traceback(frames[0])
+
+
+def _tell(error: BaseException) -> str:
+    return "".join(traceback.format_exception(_without_own_frames(error)))
+
+
+def _call(test: Test, errors: _ThreadErrors) -> BaseException | None:
+    try:
+        test.call()
+        if errors.first is None:
+            threading._shutdown()  # type: ignore[attr-defined]
+    except BaseException as error:  # also SystemExit and KeyboardInterrupt
+        return error
+    return errors.first
+
+
+def prepare(replay: bool) -> None:
+    """Make this process ready to fork runs."""
+    _signal.signal(_signal.SIGALRM, _signal.SIG_DFL)
+    if not replay:
+        _files()
+    real = _fiberrt.virtualize()
+    if real:
+        raise RuntimeError(f"this interpreter has unknown implementations of {', '.join(real)}")
+
+
+def _one_in() -> int:
+    """Choose how often threads are preempted."""
+    return max(2, usual // _EXPECTED[_fiberrt.sim_pick(len(_EXPECTED))])
+
+
+def begin(settings: Settings, program: Program) -> None:
+    """Make this process a simulation, and choose how often threads are preempted."""
+    _fiberrt.virtualize()  # random bytes begin anew
+    random.seed(0)
+    numpy = sys.modules.get("numpy")
+    if numpy is not None:
+        numpy.random.seed(0)
+    _signal.alarm(settings.timeout_s)
+    try:
+        points, lines = _one_in(), 0
+    except RuntimeError:
+        leave("this process has used fibers before: a simulation begins in a process that has not")
+    if settings.switches != "waits":
+        lines = _one_in()
+    if lines or _record.current is not None:
+        recorder = _record.current
+        before, raised = (None, None) if recorder is None else (recorder.before_line, recorder.raised)
+        _fiberrt.trace_lines(program.contains, before, raised, settings.switches == "instructions")
+        sys.settrace = _fiberrt.debug
+    _fiberrt.preempt(points, settings.preemptions, lines, settings.preemptions)
+
+
+def be(test: Test, settings: Settings, program: Program, slot: Slot, recorded: bool, output: int) -> NoReturn:
+    """Run the test, put the outcome into the slot, and end the process."""
+    global inside, folder
+    inside, folder, status = True, slot.folder, LEFT
+    try:
+        errors = threading.excepthook = _ThreadErrors()
+        if recorded:
+            _record.current = _record.Recorder(program, _call.__code__)
+            _locks.record_joins()
+            faulthandler.enable(2)
+            if settings.timeout_s:
+                faulthandler.register(_signal.SIGALRM, file=2, chain=True)
+        if output >= 0:
+            posix.dup2(output, 1)
+            posix.dup2(output, 2)
+        begin(settings, program)
+        error = _call(test, errors)
+        _fiberrt.stop_preempting()
+        outcome = _outcome(test, program, error, errors)
+        status = outcome.status
+        if status != PASSED or outcome.tale:
+            slot.put(outcome)
+    except BaseException as error:
+        slot.put(Outcome(LEFT, "fiberrt.testing", _outside.left or _tell(error)))
+    finally:
+        posix._exit(status)
+
+
+def _outcome(test: Test, program: Program, error: BaseException | None, errors: _ThreadErrors) -> Outcome:
+    recorder, _record.current = _record.current, None
+    why = _outside.left or _why_left(error, program)
+    if why:
+        return Outcome(LEFT, why, why + "\n" + ("" if error is None else _tell(error)))
+    if error is None:
+        return Outcome(PASSED, tale=recorder.tell() if recorder is not None and tale_always else [])
+    if isinstance(error, test.skips):
+        return Outcome(SKIPPED, skip=str(error))
+    outcome = Outcome(FAILED, _kind_of(error, program))
+    tell = test.tell if test.tell is not None and error is not errors.first else _tell
+    outcome.text = (f"in {errors.name}:\n" if error is errors.first else "") + tell(_without_own_frames(error))
+    if recorder is not None:
+        outcome.deadlock = recorder.stuck
+        outcome.tale = recorder.tell()
+    return outcome
+
+
+def _why_left(error: BaseException | None, program: Program) -> str:
+    """Return what the run has done that the simulation cannot repeat, or nothing."""
+    if len(posix.listdir("/proc/self/task")) > 1:
+        return "a module that is not written in Python has started a thread, which the simulation cannot repeat"
+    if isinstance(error, OSError) and error.errno == errno.ENOTSUP:
+        place = _kind_of(error, program).partition(" at ")[2]
+        return f"{place or 'a library'} uses a file or a connection that other processes may use: {error}"
+    return ""
+
+
+def as_list(choices: Sequence[tuple[int, int]]) -> str:
+    """Return choices as FIBERRT_SIM_REPLAY takes them."""
+    return ",".join(f"{position}:{chosen}" for position, chosen in choices)
