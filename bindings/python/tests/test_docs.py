@@ -146,3 +146,34 @@ def test_the_version_is_the_core_s_and_the_package_s():
     major, minor, patch = map(int, fiberrt.__version__.split("."))
     assert fiberrt.__version__ == importlib.metadata.version("fiberrt")
     assert _fiberrt.core_version() == major * 10000 + minor * 100 + patch
+
+
+def _pattern_of(told):
+    """Return a regular expression for the output of a console block: numbers may differ, and ... is anything."""
+    lines = []
+    for line in told.splitlines():
+        if line.strip() == "...":
+            lines.append(r"(?s:.*?)")
+        else:
+            lines.append(re.sub(r"\d+", r"\\d+", re.escape(line)) + "\n")
+    return "".join(lines)
+
+
+def test_the_chapter_about_testing_behaves_as_described(tmp_path, monkeypatch):
+    text = the_file("docs/testing.md").read_text(encoding="utf-8")
+    commands = 0
+    for kind, name, block in re.findall(r"(?ms)^```(python|console)(?: file=(\S+))?\n(.*?)^```$", text):
+        if kind == "python":
+            (tmp_path / (name or "other.py")).write_text(block)
+            if not name:
+                compile(block, "docs/testing.md", "exec")
+            continue
+        command, _, told = block.partition("\n")
+        if not told:
+            continue
+        words = command.removeprefix("$ ").split()
+        assert words[0] == "pytest"
+        done = subprocess.run([sys.executable, "-m", *words], cwd=tmp_path, capture_output=True, text=True)
+        assert re.match(_pattern_of(told), done.stdout), done.stdout + done.stderr
+        commands += 1
+    assert commands == 3

@@ -1,0 +1,441 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
+"""fiberrt.testing: simulated runs of tests with threads, by the decorator, by pytest and by unittest."""
+
+import json
+import os
+import re
+import subprocess
+import sys
+import textwrap
+
+import pytest
+
+
+def run(folder, code, *arguments, name="test_it.py", **environment):
+    """Write a program and run it. Return (exit status, output)."""
+    (folder / name).write_text(textwrap.dedent(code))
+    command = [sys.executable, *(arguments or (name,))]
+    done = subprocess.run(command, cwd=folder, env={**os.environ, **environment}, capture_output=True, text=True)
+    return done.returncode, done.stdout + done.stderr
+
+
+def run_pytest(folder, code, *arguments, **environment):
+    return run(folder, code, "-m", "pytest", "-q", "-p", "no:cacheprovider", *arguments, "test_it.py", **environment)
+
+
+BANK = """
+    import threading
+
+    import pytest
+    from fiberrt.testing import simulate
+
+
+    class Account:
+        def __init__(self):
+            self.balance = 100
+
+        def deposit(self, amount):
+            old = self.balance
+            self.balance = old + amount
+
+
+    def use(account):
+        tellers = [threading.Thread(target=account.deposit, args=(n,), name=f"teller {n}") for n in (10, 20)]
+        for teller in tellers:
+            teller.start()
+        for teller in tellers:
+            teller.join()
+"""
+
+
+def test_a_lost_update_is_found_shrunk_and_told(tmp_path):
+    code = BANK + """
+    @simulate(switches="lines")
+    def test_balance():
+        account = Account()
+        use(account)
+        assert account.balance == 130
+
+    test_balance()
+    """
+    status, told = run(tmp_path, code)
+    assert status == 1, told
+    assert re.search(r"^fiberrt\.testing\._plan\.SimulationFailed: seed \d+: the test fails$", told, re.M), told
+    assert int(re.search(r"^(\d+) of \d+ choices make it fail", told, re.M)[1]) <= 2, told
+    tale = told.partition("What the threads did:\n")[2]
+    stopped = re.search(r"\n  teller 10\n(.*)\n +-- teller 10 is preempted before test_it\.py:\d+\n", tale, re.S)
+    assert stopped[1].splitlines()[-1].endswith("old = self.balance"), told
+    other = re.search(r"\n  teller 20\n.*\n +-- teller 20 ends\n", tale[stopped.end() :], re.S)
+    assert "self.balance = old + amount" in other[0], told
+    again = re.search(r"^To repeat it: (\S+) (\S+)$", told, re.M)
+    repeated, tale = run(tmp_path, code, **dict(setting.split("=") for setting in again.groups()))
+    assert repeated == 1 and " is preempted before " in tale, tale
+    other, tale = run(tmp_path, code, FIBERRT_TEST_REPLAY="-")
+    assert other == 0, tale
+
+
+def test_a_deadlock_is_told_as_a_circle_with_both_stacks(tmp_path):
+    code = """
+    import threading
+    from fiberrt.testing import simulate
+
+    a, b = threading.Lock(), threading.Lock()
+
+    def take(first, second):
+        with first:
+            with second:
+                pass
+
+    @simulate
+    def test_it():
+        threads = [threading.Thread(target=take, args=locks, name=name) for name, locks in (("x", (a, b)), ("y", (b, a)))]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+
+    test_it()
+    """
+    status, told = run(tmp_path, code)
+    assert status == 1, told
+    circle = told.partition("A deadlock:\n")[2].partition("\n\n")[0]
+    assert re.search(r"x waits for Lock \d+, which y has held since test_it.py:\d+", circle), told
+    assert re.search(r"y waits for Lock \d+, which x has held since test_it.py:\d+", circle), told
+    assert circle.count("with second:") == 2, told
+
+
+def test_a_wait_that_nothing_ends_is_told(tmp_path):
+    code = """
+    import threading
+    from fiberrt.testing import simulate
+
+    @simulate(seeds=1)
+    def test_it():
+        ready = threading.Condition()
+        def wait():
+            with ready:
+                ready.wait()
+        thread = threading.Thread(target=wait, name="waiter")
+        thread.start()
+        thread.join()
+
+    test_it()
+    """
+    status, told = run(tmp_path, code)
+    assert status == 1 and "waiter waits for Condition 1" in told, told
+
+
+@pytest.mark.parametrize("switches, found", [("lines", False), ("instructions", True)])
+def test_an_increment_is_lost_only_between_instructions(tmp_path, switches, found):
+    code = f"""
+    import threading
+    from fiberrt.testing import simulate
+
+    class Counter:
+        n = 0
+
+    def count():
+        Counter.n += 1
+
+    @simulate(switches={switches!r}, seeds=300)
+    def test_it():
+        threads = [threading.Thread(target=count) for _ in range(2)]
+        for thread in threads: thread.start()
+        for thread in threads: thread.join()
+        assert Counter.n == 2
+
+    test_it()
+    """
+    status, told = run(tmp_path, code)
+    assert status == found, told
+
+
+def test_time_passes_at_once_and_is_the_same_in_each_run(tmp_path):
+    code = """
+    import datetime, os, random, secrets, threading, time, uuid
+    from time import monotonic
+    from fiberrt.testing import simulate
+
+    seen = set()
+
+    @simulate(seeds=5)
+    def test_it():
+        begun, day, date = monotonic(), time.time(), datetime.datetime.now()
+        fired = threading.Event()
+        threading.Timer(1800, fired.set).start()
+        assert not fired.wait(1799)
+        assert fired.wait(2)
+        time.sleep(86400)
+        for passed in (monotonic() - begun, time.time() - day, (datetime.datetime.now() - date).total_seconds()):
+            assert 88200 <= passed < 88201, passed
+        assert time.gmtime().tm_year == datetime.datetime.now().year == 2033
+        raise ValueError(uuid.uuid4(), os.urandom(4), secrets.token_hex(4), random.random(), time.time(), time.ctime())
+
+    try:
+        test_it()
+    except AssertionError as error:
+        print(str(error).splitlines()[-1])
+    """
+    outputs = {run(tmp_path, code, TZ="UTC")[1] for _ in range(2)}
+    assert len(outputs) == 1 and "ValueError: (UUID(" in outputs.copy().pop(), outputs
+
+
+LEAVING = {
+    "subprocess.run(['true'])": r"subprocess\.Popen\(\['true'\]\) starts a process",
+    "os.fork()": r"os\.fork\(\) starts a process",
+    "_thread.start_new_thread(print, ())": r"_thread\.start_new_thread\(\) starts a thread of the system",
+    "os.read(outside, 1)": r"test_it\.py:\d+: a thread computes or blocks for 1 s without a switch",
+    "socket.create_connection(('192.0.2.1', 80))": r"a connection to \('192\.0\.2\.1', 80\) leaves this process",
+    "socket.create_connection(('example.com', 80))": r"the name 'example\.com' is looked up outside",
+    "any(0 for _ in itertools.count())": r"test_it\.py:\d+: a thread computes or blocks for 1 s without a switch",
+    "values.append(clock(clock.MONOTONIC))": r"two runs of seed 1 differ, so something is not simulated: ",
+}
+
+
+@pytest.mark.parametrize("call", LEAVING)
+def test_a_run_that_leaves_the_simulation_never_passes(tmp_path, call):
+    code = f"""
+    import _thread, itertools, os, random, socket, subprocess, sys, threading
+    from fiberrt.testing import simulate
+
+    class clock:
+        MONOTONIC = 1
+        def __new__(cls, which):
+            import time
+            return time.clock_gettime_ns(which)
+
+    values = []
+    if "outside" in {call!r}:
+        outside, _keep = os.openpty()
+
+    @simulate(seeds=3, timeout_s=1)
+    def test_it():
+        try:
+            {call}
+        except Exception as error:
+            raise
+        for _ in range(values.pop() // 1000 % 1000 if values else 0):
+            threading.Event().wait(0.1)
+
+    test_it()
+    """
+    status, told = run(tmp_path, code)
+    assert status == 1 and re.search(LEAVING[call], told), told
+    assert re.search(r"SimulationFailed: seed \d+: the test leaves the simulation", told), told
+
+
+def test_the_plugin_runs_fixtures_in_each_run_and_reports_as_pytest_does(tmp_path):
+    code = BANK + """
+    set_up = []
+
+    @pytest.fixture
+    def account(request, tmp_path):
+        set_up.append(request.node.name)
+        account = Account()
+        account.lock = threading.Lock()
+        yield account
+        assert account.balance == 130, "seen by the fixture"
+
+    @pytest.mark.fiberrt_sim(seeds=200, switches="lines")
+    @pytest.mark.parametrize("locked", [False, True])
+    def test_account(account, locked, monkeypatch):
+        if locked:
+            first = account.deposit
+            def deposit(amount):
+                with account.lock:
+                    first(amount)
+            monkeypatch.setattr(account, "deposit", deposit)
+        use(account)
+        assert set_up == [f"test_account[{locked}]"]
+
+    def test_plain():
+        assert set_up == [] and type(threading.Lock()).__module__ == "_thread"
+
+    @pytest.mark.xfail(strict=True, raises=AssertionError)
+    @simulate(seeds=3)
+    def test_expected():
+        assert False
+
+    @simulate(seeds=3)
+    def test_skipped():
+        pytest.skip("a reason")
+
+    class TestInClass:
+        @simulate(seeds=3)
+        def test_method(self, capsys):
+            assert self.__class__.__name__ == "TestInClass"
+    """
+    status, told = run_pytest(tmp_path, code, "-rs", "--fiberrt-json=results.jsonl")
+    assert status == 1 and "1 failed, 3 passed, 1 skipped, 1 xfailed" in told, told
+    assert "seen by the fixture" in told and " is preempted before " in told and ": a reason" in told, told
+    choices = re.search(r"^To repeat it: pytest 'test_it\.py::test_account\[False\]' --fiberrt-replay=(\S+)$", told, re.M)
+    results = {(line := json.loads(text))["test"]: line for text in (tmp_path / "results.jsonl").read_text().splitlines()}
+    failed = results["test_it.py::test_account[False]"]
+    assert failed["outcome"] == "failed" and failed["choices"] == choices[1] and failed["seed"] > 0, results
+    assert results["test_it.py::test_account[True]"]["outcome"] == "passed"
+    status, told = run_pytest(tmp_path, code, f"--fiberrt-replay={choices[1]}", "-k", "account and False")
+    assert status == 1 and " is preempted before " in told, told
+
+
+def test_the_plugin_simulates_all_tests_when_asked_to(tmp_path):
+    code = BANK + """
+    import unittest
+
+    def test_balance():
+        account = Account()
+        use(account)
+        assert account.balance == 130
+
+    def test_order():
+        assert {"one", "two", "three"} == {"three", "two", "one"}
+
+    class TestOld(unittest.TestCase):
+        def setUp(self):
+            self.account = Account()
+        def test_it(self):
+            use(self.account)
+            self.assertEqual(self.account.balance, 130)
+    """
+    status, told = run_pytest(tmp_path, code)
+    assert status == 0, told
+    status, told = run_pytest(tmp_path, code, "--fiberrt-sim=150", "--fiberrt-switches=lines")
+    assert status == 1 and "2 failed, 1 passed" in told and told.count(" is preempted before ") >= 2, told
+    seeds = re.findall(r"^seed (\d+): the test fails$", told, re.M)
+    shard = f"--fiberrt-shard={(int(seeds[0]) - 1) % 3 + 1}/3"
+    status, told = run_pytest(tmp_path, code, "--fiberrt-sim=150", "--fiberrt-switches=lines", shard, "-k", "balance")
+    assert status == 1 and f"seed {seeds[0]}: the test fails" in told, told
+    status, told = run_pytest(tmp_path, code, "--fiberrt-sim=1000000", "--fiberrt-seconds=0.5", "-k", "order")
+    assert status == 0, told
+
+
+def test_unittest_s_mixin(tmp_path):
+    code = """
+    import threading, unittest
+    from fiberrt.testing.unittest import Simulated
+
+    class TestCount(Simulated, unittest.TestCase):
+        simulation = {"seeds": 200, "switches": "lines"}
+
+        def setUp(self):
+            self.count = 0
+
+        def work(self):
+            old = self.count
+            self.count = old + 1
+
+        def test_count(self):
+            threads = [threading.Thread(target=self.work) for _ in range(2)]
+            for thread in threads: thread.start()
+            for thread in threads: thread.join()
+            self.assertEqual(self.count, 2)
+
+        def test_passes(self):
+            with self.subTest("one"):
+                self.assertEqual(self.count, 0)
+
+        def test_skipped(self):
+            self.skipTest("a reason")
+    """
+    status, told = run(tmp_path, code, "-m", "unittest", "-v", "test_it")
+    assert status == 1, told
+    assert re.search(r"test_passes .*ok$", told, re.M) and "skipped 'a reason'" in told, told
+    assert "FAILED (failures=1, skipped=1)" in told and "AssertionError: 1 != 2" in told, told
+    settings = re.search(r"^To repeat it: (.*) python -m unittest test_it\.TestCount\.test_count$", told, re.M)[1]
+    environment = dict(setting.split("=") for setting in settings.split())
+    status, told = run(tmp_path, code, "-m", "unittest", "test_it.TestCount.test_count", **environment)
+    assert status == 1 and "AssertionError: 1 != 2" in told, told
+
+
+@pytest.mark.parametrize("how", ["pytest", "plain"])
+def test_a_replay_stops_in_the_debugger_at_the_same_places(tmp_path, how):
+    code = BANK + """
+    def deposit(self, amount):
+        old = self.balance
+        breakpoint()
+        self.balance = old + amount
+
+    Account.deposit = deposit
+
+    @simulate(switches="lines")
+    def test_balance():
+        account = Account()
+        use(account)
+        assert account.balance == 130
+
+    if __name__ == "__main__":
+        test_balance()
+    """
+    (tmp_path / "test_it.py").write_text(textwrap.dedent(code).replace("breakpoint()", "pass"))
+    status, told = run_pytest(tmp_path, code.replace("breakpoint()", "pass"))
+    choices = re.search(r"--fiberrt-replay=(\S+)$", told, re.M)[1]
+    (tmp_path / "test_it.py").write_text(textwrap.dedent(code))
+    command = ["-m", "pytest", "-q", "test_it.py", f"--fiberrt-replay={choices}"] if how == "pytest" else ["test_it.py"]
+    commands = "p 'amount', amount, old\nc\n" * 2
+    environment = {**os.environ, "PYTHONHASHSEED": "0"}
+    if how == "plain":
+        environment["FIBERRT_TEST_REPLAY"] = choices
+    done = subprocess.run([sys.executable, *command], cwd=tmp_path, input=commands, env=environment, capture_output=True,
+                          text=True)  # fmt: skip
+    told = done.stdout + done.stderr
+    assert done.returncode == 1, told
+    # Each has read the balance before the other has written it.
+    assert sorted(re.findall(r"\('amount', (\d+), (\d+)\)", told)) == [("10", "100"), ("20", "100")], told
+    assert " is preempted before " in told, told
+
+
+def test_an_exception_that_ends_a_thread_fails_the_test(tmp_path):
+    code = """
+    import threading
+    from fiberrt.testing import simulate
+
+    @simulate(seeds=2)
+    def test_it():
+        threading.Thread(target=lambda: [][0], name="reader").start()
+
+    test_it()
+    """
+    status, told = run(tmp_path, code)
+    assert status == 1 and "in reader:" in told and "IndexError" in told, told
+
+
+def test_a_process_that_has_used_fibers_says_why_it_cannot_simulate(tmp_path):
+    code = """
+    import fiberrt
+    from fiberrt.testing import simulate
+
+    fiberrt.spawn(int).result()
+
+    @simulate(seeds=2)
+    def test_it():
+        pass
+
+    test_it()
+    """
+    status, told = run(tmp_path, code)
+    assert status == 1 and "this process has used fibers before" in told, told
+
+
+@pytest.mark.parametrize(
+    "options, why",
+    [
+        ({"switches": "often"}, "switches is 'often', and must be one of waits, lines, instructions"),
+        ({"seeds": 0}, "seeds is 0, and must be 1 or more"),
+        ({"faults": 4}, "faults is 4"),
+        ({"timeout_s": 0}, "timeout_s must be 1 or more"),
+    ],
+)
+def test_options_that_make_no_sense_are_refused(options, why):
+    from fiberrt.testing import simulate
+
+    with pytest.raises(ValueError, match=re.escape(why)):
+        simulate(**options)
+    with pytest.raises(TypeError, match="simulate\\(\\) takes a function, not int"):
+        simulate(3)
+    with pytest.raises(TypeError):
+        simulate(seed=3)
+
+
+@pytest.mark.parametrize("option", ["--fiberrt-shard=4/3", "--fiberrt-sim=0", "--fiberrt-switches=often"])
+def test_options_of_the_plugin_that_make_no_sense_are_refused(tmp_path, option):
+    status, told = run_pytest(tmp_path, "def test_it(): pass\n", "--fiberrt-sim=3", option)
+    assert status not in (0, 1), told
