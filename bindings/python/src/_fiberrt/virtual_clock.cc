@@ -48,7 +48,8 @@ PyObject* ctime_now(PyObject* self, PyObject* args) { return with_time(first_cti
 
 PyObject* datetime_of(PyObject* type, const char* method, PyObject* zone) {
     double seconds = seconds_of(day_ns());
-    return zone ? PyObject_CallMethod(type, method, "dO", seconds, zone) : PyObject_CallMethod(type, method, "d", seconds);
+    return zone ? PyObject_CallMethod(type, method, "dO", seconds, zone)
+                : PyObject_CallMethod(type, method, "d", seconds);
 }
 
 PyObject* datetime_now(PyObject* type, PyObject* args, PyObject* names) {
@@ -156,8 +157,10 @@ PyObject* virtualize(PyObject*, PyObject*) {
 
 PyMethodDef virtual_clock_functions[] = {
     {"virtualize", virtualize, METH_NOARGS,
-     "virtualize()\n--\n\nMake time, datetime and os.urandom() of this process use the time of the simulation, and bytes "
-     "that are the same in\neach run. Cannot be undone. A later call only lets the bytes begin again. Returns the names of functions that could not "
+     "virtualize()\n--\n\nMake time, datetime and os.urandom() of this process use the time of the simulation, and "
+     "bytes "
+     "that are the same in\neach run. Cannot be undone. A later call only lets the bytes begin again. Returns the "
+     "names of functions that could not "
      "be\nreplaced."},
     {nullptr, nullptr, 0, nullptr},
 };

@@ -225,6 +225,7 @@ def as_text(choices: list[Choice]) -> str:
 
 def _prepare(replay: bool) -> None:
     """Patch this process for all runs. A replay keeps the terminal."""
+    import builtins
     import datetime  # noqa: F401 - so that the runs do not import it
     import queue
     import threading
@@ -232,7 +233,9 @@ def _prepare(replay: bool) -> None:
     from .. import _condition, _queue, _threading, monkey
 
     replace_existing()  # first: the garbage collector does not know patch()'s locks
+    standard_input = sys.stdin, builtins.input
     monkey.patch()
+    sys.stdin, builtins.input = standard_input  # a debugger's: a run waits for no terminal
     instead = {id(getattr(_fiberrt, name)): value for name, value in _locks.REPLACED.items() if hasattr(_fiberrt, name)}
     instead[id(_condition.Condition)] = _locks.Condition
     instead[id(_queue.SimpleQueue)] = _locks.SimpleQueue
