@@ -210,6 +210,11 @@ PyObject* sim_pick(PyObject*, PyObject* args) {
     return picked < 0 ? raise_errno(picked) : PyLong_FromLongLong(picked);
 }
 
+PyObject* set_on_refused(PyObject*, PyObject* function) {
+    Py_XSETREF(on_refused, function == Py_None ? nullptr : Py_NewRef(function));
+    Py_RETURN_NONE;
+}
+
 PyObject* waits_for(PyObject*, PyObject* object) {
     if (!Py_IS_TYPE(object, &FiberType)) return PyErr_Format(PyExc_TypeError, "waits_for() takes a Fiber");
     const char* what = reinterpret_cast<FiberObject*>(object)->waits_for;
@@ -242,6 +247,9 @@ PyMethodDef preemption_functions[] = {
      "sim_pick(count, one_in=0, /)\n--\n\nReturn a number below count that the simulation chooses; 0 is the ordinary "
      "one. one_in: the number is not 0 once in so\nmany times. RuntimeError: this thread is not the thread of a "
      "simulation."},
+    {"on_refused", set_on_refused, METH_O,
+     "on_refused(function, /)\n--\n\nCall function() before each OSError of ENOTSUP: with it, a simulation refuses a "
+     "descriptor that other processes may use. None: call nothing."},
     {"waits_for", waits_for, METH_O, "waits_for(fiber, /)\n--\n\nReturn what a fiber waits for, as a word, or None."},
     {nullptr, nullptr, 0, nullptr},
 };

@@ -31,7 +31,7 @@ PyObject* day_float(PyObject*, PyObject*) { return PyFloat_FromDouble(seconds_of
 PyObject* day_int(PyObject*, PyObject*) { return PyLong_FromLongLong(day_ns()); }
 
 // The implementations before.
-PyCFunction first_gmtime, first_localtime, first_ctime;
+PyCFunction first_gmtime, first_localtime, first_ctime, first_asctime, first_strftime;
 
 // Calls gmtime(), localtime() or ctime() with the simulated time if the caller has given none.
 PyObject* with_time(PyCFunction first, PyObject* self, PyObject* args) {
@@ -45,6 +45,23 @@ PyObject* with_time(PyCFunction first, PyObject* self, PyObject* args) {
 PyObject* gmtime_now(PyObject* self, PyObject* args) { return with_time(first_gmtime, self, args); }
 PyObject* localtime_now(PyObject* self, PyObject* args) { return with_time(first_localtime, self, args); }
 PyObject* ctime_now(PyObject* self, PyObject* args) { return with_time(first_ctime, self, args); }
+
+// Calls asctime() or strftime(): the argument at this place is a tuple of the local time, the simulated one if it is not
+// given.
+PyObject* with_tuple(PyCFunction first, PyObject* self, PyObject* args, Py_ssize_t place) {
+    if (PyTuple_GET_SIZE(args) != place) return first(self, args);
+    PyObject* none = PyTuple_New(0);
+    PyObject* now = none ? localtime_now(self, none) : nullptr;
+    PyObject* own = !now ? nullptr : place ? PyTuple_Pack(2, PyTuple_GET_ITEM(args, 0), now) : PyTuple_Pack(1, now);
+    PyObject* result = own ? first(self, own) : nullptr;
+    Py_XDECREF(own);
+    Py_XDECREF(now);
+    Py_XDECREF(none);
+    return result;
+}
+
+PyObject* asctime_now(PyObject* self, PyObject* args) { return with_tuple(first_asctime, self, args, 0); }
+PyObject* strftime_now(PyObject* self, PyObject* args) { return with_tuple(first_strftime, self, args, 1); }
 
 PyObject* datetime_of(PyObject* type, const char* method, PyObject* zone) {
     double seconds = seconds_of(day_ns());
@@ -141,6 +158,8 @@ PyObject* virtualize(PyObject*, PyObject*) {
     first_gmtime = put("time", nullptr, "gmtime", gmtime_now, METH_VARARGS);
     first_localtime = put("time", nullptr, "localtime", localtime_now, METH_VARARGS);
     first_ctime = put("time", nullptr, "ctime", ctime_now, METH_VARARGS);
+    first_asctime = put("time", nullptr, "asctime", asctime_now, METH_VARARGS);
+    first_strftime = put("time", nullptr, "strftime", strftime_now, METH_VARARGS);
     if (!replace("datetime", "datetime", "now", as_method(datetime_now), METH_VARARGS | METH_KEYWORDS))
         put("datetime", "datetime", "now", as_method(datetime_now_fast), METH_FASTCALL | METH_KEYWORDS);
     put("datetime", "datetime", "utcnow", datetime_utcnow, METH_NOARGS);

@@ -120,6 +120,8 @@ void raise_during_switch() {
                     "a fiber cannot wait here: a finalizer, signal handler or hook that runs during a switch");
 }
 
+PyObject* on_refused;
+
 PyObject* raise_errno(int64_t error) {
     if (error == -EDEADLK) {
         PyErr_SetString(PyExc_RuntimeError, "deadlock: nothing would ever end this wait");
@@ -132,6 +134,11 @@ PyObject* raise_errno(int64_t error) {
             raise_during_switch();
             return nullptr;
         }
+    }
+    if (error == -ENOTSUP && on_refused) {
+        PyObject* none = PyObject_CallNoArgs(on_refused);
+        if (!none) return nullptr;
+        Py_DECREF(none);
     }
     errno = int(-error);
     return PyErr_SetFromErrno(PyExc_OSError);

@@ -92,6 +92,10 @@ inline Settled settle_io(int64_t result, const Timeout* timeout = nullptr) {
 // Raises OSError for a negative errno, or RuntimeError for errors that only the core returns. Returns null.
 PyObject* raise_errno(int64_t error);
 
+// Python calls this object before raise_errno(-ENOTSUP), which a simulation gives for descriptors that it cannot
+// simulate; or null.
+extern PyObject* on_refused;
+
 // Limits the I/O of the calling fiber to a timeout, by a scope of the core. A timeout for ever opens no scope.
 class TimeoutScope {
 public:

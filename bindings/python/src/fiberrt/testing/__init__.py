@@ -15,17 +15,40 @@ tells what the threads did. docs: bindings/python/docs/testing.md.
 from __future__ import annotations
 
 import functools
+import inspect
+import sys
 from collections.abc import Callable, Iterable
+from importlib import import_module
 from typing import Any, TypeVar, overload
 
 from . import _run
 from ._outside import LeftSimulation
-from ._plan import Plan, SimulationFailed, check, choices_of_environment
-from ._run import Test
+from ._plan import Plan, SimulationFailed, check, choices_of_environment, with_hash_seed
+from ._run import SKIPPED, Outcome, Test
 
 F = TypeVar("F", bound=Callable[..., Any])
 
 __all__ = ["LeftSimulation", "SimulationFailed", "simulate"]
+
+
+def _excuse(error: BaseException) -> Outcome | None:
+    unittest = sys.modules.get("unittest")
+    return None if unittest is None or not isinstance(error, unittest.SkipTest) else _run.skipped(str(error))
+
+
+def _once(test: Callable[..., object], args: tuple[Any, ...], names: dict[str, Any]) -> None:
+    """Call a test in a run. A method of a TestCase may have subtests."""
+    unittest = sys.modules.get("unittest")
+    if unittest is not None and args and isinstance(args[0], unittest.TestCase):
+        from ._unittest_results import Subtests
+
+        subtests = Subtests(args[0])
+        result = test(*args, **names)
+        subtests.check()
+    else:
+        result = test(*args, **names)
+    if inspect.iscoroutine(result) or inspect.isgenerator(result) or inspect.isasyncgen(result):
+        raise TypeError(f"the test returns a {type(result).__name__}, which nothing runs")
 
 
 @overload
@@ -46,13 +69,16 @@ def simulate(function: Any = None, /, **options: Any) -> Any:
     processor. seconds: no new seed is tried after that time.
 
     The test raises SimulationFailed if a run fails, or does something that the simulation cannot repeat.
-    ValueError: an option has a value that makes no sense. ImportError: one of the modules does not exist.
+    ValueError: an option has a value that makes no sense. ImportError: one of the modules does not exist. TypeError: it is
+    not a function, or one that returns a coroutine or a generator.
     """
     plan = Plan.of(**options)
 
     def decorate(test: F) -> F:
         if not callable(test):
             raise TypeError(f"simulate() takes a function, not {type(test).__name__}")
+        if inspect.iscoroutinefunction(test) or inspect.isgeneratorfunction(test) or inspect.isasyncgenfunction(test):
+            raise TypeError(f"simulate() takes a function that runs the test, and {test.__qualname__}() would not")
 
         @functools.wraps(test)
         def run(*args: Any, **names: Any) -> Any:
@@ -60,8 +86,10 @@ def simulate(function: Any = None, /, **options: Any) -> Any:
                 return test(*args, **names)
             choices = choices_of_environment()
             own = plan if choices is None else Plan(plan.settings, choices=choices)
-            report = own.run(Test(functools.partial(test, *args, **names)))
-            check(report, lambda list_: f"FIBERRT_TEST_REPLAY={list_} PYTHONHASHSEED=0")
+            report = own.run(Test(functools.partial(_once, test, args, names), excuse=_excuse))
+            if report.outcome.status == SKIPPED:
+                raise import_module("unittest").SkipTest(report.outcome.skip)
+            check(report, lambda list_: with_hash_seed(f"FIBERRT_TEST_REPLAY={list_}"))
 
         run._fiberrt_plan = plan  # type: ignore[attr-defined]
         return run  # type: ignore[return-value]

@@ -16,6 +16,7 @@ from typing import Any
 from .. import _condition, _fiberrt
 from . import _locks
 
+_kept: list[Any] = []  # what has been replaced; a cache may still have a borrowed reference
 _LOCKS = (_thread.LockType, _thread.RLock, _fiberrt.Lock, _fiberrt.RLock, _queue.SimpleQueue)
 
 
@@ -77,21 +78,34 @@ def replace_existing() -> None:
 def _replace(new: dict[int, tuple[Any, Any]], own: set[int], cells: bool = True) -> None:
     """Replace the first of each pair by the second, except in objects of these ids."""
     olds = [old for old, _ in new.values()]
-    own |= {id(olds), id(new), *map(id, new.values())}
+    own |= {id(olds), id(_kept), id(new), *map(id, new.values())}
     own |= {id(module.__dict__) for name, module in sys.modules.items() if _is_left_alone(name, module)}
+    types = _types_by_dict()
+    _kept.extend(olds)
     for holder in gc.get_referrers(*olds):
         if id(holder) not in own and (cells or not isinstance(holder, CellType)):
-            _replace_in(holder, new)
+            _replace_in(holder, types, new)
 
 
 def _is_left_alone(name: str, module: object) -> bool:
     return isinstance(module, ModuleType) and name.split(".")[0] in ("fiberrt", "importlib", "_frozen_importlib")
 
 
-def _replace_in(holder: Any, new: dict[int, tuple[Any, Any]]) -> None:
+def _types_by_dict() -> dict[int, type]:
+    """Return the classes by the ids of the dicts of their attributes, which the garbage collector finds. isinstance()
+    would ask proxies for their __class__."""
+    kinds = [kind for kind in gc.get_objects() if issubclass(type(kind), type)]
+    return {id(gc.get_referents(type.__dict__["__dict__"].__get__(kind))[0]): kind for kind in kinds}
+
+
+def _replace_in(holder: Any, types: dict[int, type], new: dict[int, tuple[Any, Any]]) -> None:
     if type(holder) is dict:
         for key, value in list(holder.items()):
-            if id(value) in new:
+            if id(value) not in new:
+                continue
+            if id(holder) in types:  # the interpreter has caches of a class's attributes
+                type.__setattr__(types[id(holder)], key, new[id(value)][1])
+            else:
                 holder[key] = new[id(value)][1]
     elif type(holder) is list:
         holder[:] = [new[id(value)][1] if id(value) in new else value for value in holder]

@@ -4,6 +4,7 @@ When a run fails, looks for the fewest choices that make it fail, and records th
 
 from __future__ import annotations
 
+import _signal
 import gc
 import os
 import pickle
@@ -29,6 +30,9 @@ _MOST_SHRINK_RUNS = 2000
 _MOST_FEW_RUNS = 1500
 _SHRINK_S = 4.0
 _LONG_LIST = 4000  # bytes; longer lists are put into a file
+_CHOICES_OF_BEGIN = 2  # at most so many are made before the test begins
+_fork = posix.fork  # refuse() replaces it
+_writer = -1  # to the process that has asked for the runs
 
 
 @dataclass
@@ -37,16 +41,17 @@ class Report:
 
     runs: int = 0
     seconds: float = 0.0
-    seed: int | None = None  # of the first failing run
+    seed: int | None = None  # of the first failing run; None: the ordinary run fails, or a replay
     outcome: Outcome = field(default_factory=lambda: Outcome(PASSED))
     choices: str = ""  # the shrunk list, for a replay
     chosen: int = 0  # the number of its choices
     possible: int = 0  # the number of choices that the first failing run made
+    replay: bool = False  # whether it is the report of one run with a list of choices
     repeats: bool = True  # whether the failing run repeats itself
 
     @property
     def failed(self) -> bool:
-        return self.seed is not None
+        return self.outcome.failed
 
 
 def _verdict(status: int, settings: Settings) -> Outcome:
@@ -75,6 +80,7 @@ class Explorer:
         self.program = Program(settings.modules)
         self.slots = [Slot(f"{folder}/run{i}") for i in range(jobs + 1)]
         self.runs = 0
+        self.parent = posix.getppid()
 
     def _start(self, slot: Slot, seed: int, choices: str | None = None, trace: str = "", recorded: bool = False,
                output: int = -1) -> int:  # fmt: skip
@@ -86,14 +92,32 @@ class Explorer:
             choices = "@" + path
         _run.environment(self.settings, seed, choices, trace)
         self.runs += 1
-        pid = posix.fork()
+        pid = _fork()
         if pid == 0:
+            posix.close(_writer)
             _run.be(self.test, self.settings, self.program, slot, recorded, output)
         return pid
 
     def _end(self, pid: int, slot: Slot) -> Outcome:
-        _, ended = posix.waitpid(pid, 0)
-        status = os.waitstatus_to_exitcode(ended)
+        late = False
+
+        def stop(*_: object) -> None:
+            nonlocal late
+            late = True
+            posix.kill(pid, 9)
+
+        _signal.signal(_signal.SIGALRM, stop)  # the run's own alarm is earlier, unless the test uses that signal
+        if self.settings.timeout_s:
+            _signal.alarm(2 * self.settings.timeout_s + 1)
+        try:
+            _, ended = posix.waitpid(pid, 0)
+        except BaseException:
+            posix.kill(pid, 9)
+            posix.waitpid(pid, 0)
+            raise
+        finally:
+            _signal.alarm(0)
+        status = os.waitstatus_to_exitcode(ended) if not late else -signal.SIGALRM
         return slot.take(status) if status >= 0 else _verdict(status, self.settings)
 
     def run(self, seed: int, choices: str | None = None, trace: str = "", recorded: bool = False,
@@ -112,27 +136,33 @@ class Explorer:
     def first_failing(self, runs: Iterable[tuple[int, str | None]], until: float, kind: str = ""
                       ) -> tuple[int, str | None, Outcome] | None:  # fmt: skip
         """Make the runs, each of a seed or a list of choices, until one fails (with this kind of failure, if given) or
-        the time is over. Return its seed, its list and its outcome."""
+        the time is over. Return its seed, its list and its outcome. If no run fails, return the first skipped one."""
         running: deque[tuple[int, int, str | None, Slot]] = deque()
         free = self.slots[:-1]
         left = iter(runs)
         more = True
+        skipped: tuple[int, str | None, Outcome] | None = None
         try:
             while True:
                 while more and free:
-                    seed, choices = next(left, (0, None)) if _now() < until else (0, None)
-                    if not seed and choices is None:
+                    entry = next(left, None) if _now() < until else None
+                    if entry is None:
                         more = False
                         break
+                    seed, choices = entry
                     slot = free.pop()
                     running.append((self._start(slot, seed, choices), seed, choices, slot))
                 if not running:
-                    return None
+                    return skipped
+                if posix.getppid() != self.parent:
+                    raise SystemExit("the process that has asked for the runs has died")
                 pid, seed, choices, slot = running.popleft()
                 outcome = self._end(pid, slot)
                 free.append(slot)
-                if outcome.status != PASSED and kind in ("", outcome.kind):
+                if outcome.failed and kind in ("", outcome.kind):
                     return seed, choices, outcome
+                if outcome.status == SKIPPED and not kind:
+                    skipped = skipped or (seed, choices, outcome)
         finally:
             for pid, _, _, _ in running:
                 posix.kill(pid, 9)
@@ -158,12 +188,20 @@ class Explorer:
                     position += 1
         return choices, position, outcome
 
-    def difference(self, seed: int) -> str:
-        """Run a seed twice. Return how the runs differ; nothing if they are equal, or if the first fails."""
+    def difference(self, seed: int) -> Outcome:
+        """Run a seed twice. Return the outcome of the first run that did not pass; if both did, of how they differ."""
+        text = ""
         traces = [f"{self.folder}/{name}" for name in ("first", "second")]
         for trace in traces:
-            if self.run(seed, trace=trace).status != PASSED:
-                return ""
+            outcome = self.run(seed, trace=trace)
+            if outcome.status != PASSED:
+                return outcome
+        text = self._how_they_differ(seed, traces)
+        if text:
+            return Outcome(LEFT, "differs", f"two runs of seed {seed} differ, so something is not simulated: {text}")
+        return Outcome(PASSED)
+
+    def _how_they_differ(self, seed: int, traces: list[str]) -> str:
         first, second = (_contents(trace) for trace in traces)
         if first == second:
             return ""
@@ -173,11 +211,15 @@ class Explorer:
                 return f"once {one.strip()}; once {other.strip()}"
         return "the choices differ, but no line of the program does"
 
-    def look_closer(self, seed: int, first: Outcome, report: Report) -> None:
-        """Shrink the failing run, and record it."""
-        if first.status == LEFT:
-            report.outcome = self.run(seed, recorded=True)
-            report.repeats = report.outcome.status == LEFT
+    def look_closer(self, seed: int | None, first: Outcome, report: Report) -> None:
+        """Shrink the failing run, and record it. seed: None is the ordinary run."""
+        if first.kind == "differs":
+            return
+        if first.status == LEFT or seed is None:
+            report.outcome = self.run(0, "", recorded=True) if seed is None else self.run(seed, recorded=True)
+            report.repeats = (report.outcome.status, report.outcome.kind) == (first.status, first.kind)
+            if not report.outcome.failed:
+                report.outcome = first
             return
         choices, report.possible, outcome = self.choices_of(seed)
 
@@ -187,7 +229,7 @@ class Explorer:
         if outcome.kind != first.kind or not fails(choices):
             report.repeats = False
             report.outcome = self.run(seed, recorded=True)
-            if report.outcome.status == PASSED:
+            if not report.outcome.failed:
                 report.outcome = first
             return
         least = shrink(choices, fails, _MOST_SHRINK_RUNS)
@@ -196,6 +238,24 @@ class Explorer:
         report.choices, report.chosen = as_text(least), len(least)
         report.outcome = self.run(0, report.choices, recorded=True)
         report.repeats = report.outcome.kind == first.kind
+        if not report.outcome.failed:
+            report.outcome = first
+
+    def explore(self, seeds: Iterable[int], until: float) -> tuple[int | None, Outcome]:
+        """Make the ordinary run, then those of the seeds, until one fails. Return its seed and its outcome. If none
+        fails, return the outcome of one that was skipped, or that all have passed."""
+        _, _run.usual, outcome = self.choices_of(0, "")
+        first = next(iter(seeds), None)
+        no_choice = _run.usual <= _CHOICES_OF_BEGIN  # so all runs are equal
+        if outcome.failed or first is None or (outcome.status == SKIPPED and no_choice):
+            return None, outcome
+        other = self.difference(first)
+        if other.failed:
+            return first, other
+        found = self.first_failing(((seed, None) for seed in seeds), until)
+        if found is not None:
+            return found[0], found[2]
+        return None, outcome if outcome.status != PASSED else other
 
     def _fewest(self, positions: int, kind: str, most: int) -> list[Choice] | None:
         def first_failing(lists: list[list[Choice]]) -> list[Choice] | None:
@@ -271,22 +331,12 @@ def explore_here(test: Test, settings: Settings, seeds: Iterable[int], jobs: int
         if choices is not None:
             settings.timeout_s = 0  # there may be a debugger
             report.outcome = explorer.run(0, choices, recorded=True, kept=False)
-            if report.outcome.status != PASSED:
-                report.seed, report.choices = 0, choices
+            report.choices, report.replay = choices, True
         else:
-            _, _run.usual, _ = explorer.choices_of(0, "")
-            first = next(iter(seeds), None)
-            difference = "" if first is None else explorer.difference(first)
-            if difference:
-                text = f"two runs of seed {first} differ, so something is not simulated: {difference}"
-                report.seed, report.outcome = first, Outcome(LEFT, "differs", text)
-                seeds = ()
-            found = explorer.first_failing(((seed, None) for seed in seeds), begun + seconds)
-            if found is not None:
-                seed, _, report.outcome = found
-                if report.outcome.status != SKIPPED:
-                    report.seed = seed
-                    explorer.look_closer(seed, report.outcome, report)
+            seed, report.outcome = explorer.explore(seeds, begun + seconds)
+            if report.outcome.failed:
+                report.seed = seed
+                explorer.look_closer(seed, report.outcome, report)
         report.runs = explorer.runs
     report.seconds = _now() - begun
     return report
@@ -299,9 +349,11 @@ def explore(test: Test, settings: Settings, seeds: Iterable[int], jobs: int = 0,
     reader, writer = posix.pipe()
     sys.stdout.flush()
     sys.stderr.flush()
-    pid = posix.fork()
+    pid = _fork()
     if pid == 0:
         posix.close(reader)
+        global _writer
+        _writer = writer
         _answer(writer, lambda: explore_here(test, settings, seeds, jobs, seconds, choices))
     posix.close(writer)
     data = b""
@@ -321,8 +373,13 @@ def explore(test: Test, settings: Settings, seeds: Iterable[int], jobs: int = 0,
     return answer  # type: ignore[no-any-return]
 
 
+def _end_on_request(*_: object) -> NoReturn:
+    raise SystemExit("the process that has asked for the runs does not want them any more")
+
+
 def _answer(writer: int, work: object) -> NoReturn:
     try:
+        _signal.signal(_signal.SIGTERM, _end_on_request)
         try:
             answer: object = work()  # type: ignore[operator]
         except Exception as error:

@@ -3,14 +3,17 @@
 
 from __future__ import annotations
 
+import _posixsubprocess
 import _thread
-import os
+import posix
 import socket
 import sys
 from collections.abc import Callable
+from types import FrameType
 from typing import Any, NoReturn
 
 from .. import socket as own_socket
+from ._program import Program
 
 left = ""  # the first such call that this run has made
 
@@ -27,9 +30,33 @@ def leave(what: str) -> NoReturn:
     raise LeftSimulation(what)
 
 
+def refused(program: Program) -> None:
+    """Note that the simulation has refused a descriptor. The program may catch the OSError that this causes."""
+    global left
+    frame: FrameType | None = sys._getframe(1)
+    while frame is not None and (frame.f_code.co_filename == __file__ or not program.contains(frame.f_code)):
+        frame = frame.f_back
+    place = "a library" if frame is None else f"{frame.f_code.co_filename}:{frame.f_lineno}"
+    left = left or f"{place} uses a file or a connection that other processes may use, which the simulation cannot repeat"
+
+
 def _refuse(module: Any, name: str, what: str) -> None:
     if hasattr(module, name):
         setattr(module, name, lambda *_, **__: leave(f"{what}, which the simulation cannot repeat"))
+
+
+def _refuse_everywhere(module: Any, name: str, what: str) -> None:
+    """Refuse a function also under the names by which other modules have imported it."""
+    before = getattr(module, name, None)
+    if before is None:
+        return
+    _refuse(module, name, what)
+    by = getattr(module, name)
+    for other in list(sys.modules.values()):
+        names = getattr(other, "__dict__", {})
+        for key, value in list(names.items()):
+            if value is before and names.get("__name__", "").split(".")[0] != "fiberrt":
+                names[key] = by
 
 
 def _popen_init(self: Any, args: Any, *_: Any, **__: Any) -> None:
@@ -60,7 +87,8 @@ def refuse() -> None:
     for name in ("start_new_thread", "start_joinable_thread"):
         _refuse(_thread, name, f"_thread.{name}() starts a thread of the system")
     for name in ("fork", "forkpty", "posix_spawn", "posix_spawnp", "system", "execv", "execve"):
-        _refuse(os, name, f"os.{name}() starts a process")
+        _refuse_everywhere(posix, name, f"os.{name}() starts a process")
+    _refuse_everywhere(_posixsubprocess, "fork_exec", "fork_exec(), as of multiprocessing, starts a process")
     subprocess = sys.modules.get("subprocess")
     if subprocess is not None:
         subprocess.Popen.__init__ = _popen_init

@@ -7,12 +7,15 @@ import json
 import os
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
+from itertools import islice
 from typing import Any
 
 from . import _run
 from ._explore import Report, explore
+from ._program import Program
 from ._run import LEFT, SKIPPED, Settings, Test
 
+_MOST_SEEDS = 1_000_000  # taken from an iterable
 SWITCHES = ("waits", "lines", "instructions")
 
 
@@ -32,6 +35,13 @@ def _seeds(seeds: int | Iterable[int]) -> Iterable[int]:
         if seeds < 1:
             raise ValueError(f"seeds is {seeds}, and must be 1 or more")
         return range(1, seeds + 1)
+    if not isinstance(seeds, range):
+        seeds = tuple(islice(seeds, _MOST_SEEDS))
+    if not seeds:
+        raise ValueError("seeds is empty, so no run would be made")
+    for seed in (seeds[0], seeds[-1]) if isinstance(seeds, range) else seeds:
+        if not isinstance(seed, int) or not 0 <= seed < 1 << 64:
+            raise ValueError(f"a seed is {seed!r}, and must be an integer from 0 to 2**64 - 1")
     return seeds
 
 
@@ -57,6 +67,7 @@ class Plan:
         if preemptions < 0 or timeout_s < 1 or jobs < 0 or steps < 0:
             raise ValueError("preemptions, steps and jobs must not be negative, and timeout_s must be 1 or more")
         names = (modules,) if isinstance(modules, str) else tuple(modules)
+        Program(names)  # ImportError: one of them does not exist
         return cls(Settings(switches, preemptions, faults, names, timeout_s, steps), _seeds(seeds), jobs, seconds)
 
     def shard(self, which: str) -> Plan:
@@ -80,13 +91,17 @@ def explain(report: Report, how_to_repeat: Callable[[str], str]) -> str:
     """Return the text of a failure."""
     outcome = report.outcome
     how = "leaves the simulation" if outcome.status == LEFT else "fails"
-    text = [f"seed {report.seed}: the test {how}" if report.seed else f"the test {how}"]
+    text = [f"{'the ordinary run' if report.seed is None else f'seed {report.seed}'}: the test {how}"]
+    if report.replay:
+        text = [f"the test {how}"]
     if not report.repeats:
         text.append("The same choices do not make it fail again: it depends on something that is not simulated.")
     elif outcome.status != LEFT:
-        if report.seed:
+        if report.seed is not None:
             text.append(f"{report.chosen} of {report.possible} choices make it fail; the others are the ordinary ones.")
         text.append(f"To repeat it: {how_to_repeat(report.choices or '-')}")
+        if os.environ.get("PYTHONHASHSEED", "random") == "random":
+            text.append("PYTHONHASHSEED was not set: if sets of strings matter, set it for the runs and for the replay.")
     if outcome.deadlock:
         text += ["", "A deadlock:", *(f"  {line}" for line in outcome.deadlock)]
     if outcome.tale:
@@ -106,6 +121,12 @@ def append_json(path: str, name: str, report: Report) -> None:
     }  # fmt: skip
     with open(path, "a") as file:
         file.write(json.dumps(line) + "\n")
+
+
+def with_hash_seed(command: str) -> str:
+    """Return a command with the PYTHONHASHSEED of this process, if it has one."""
+    value = os.environ.get("PYTHONHASHSEED", "random")
+    return command if value == "random" else f"PYTHONHASHSEED={value} {command}"
 
 
 def choices_of_environment() -> str | None:

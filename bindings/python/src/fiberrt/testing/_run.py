@@ -24,7 +24,7 @@ from . import _locks, _outside, _record
 from ._outside import leave
 from ._program import Program
 
-PASSED, FAILED, SKIPPED, LEFT = 0, 1, 4, 3  # exit statuses
+PASSED, FAILED, SKIPPED, LEFT = 0, 1, 4, 3  # statuses of an Outcome
 _ROOM = 256 * 1024  # of an Outcome, in bytes
 _EXPECTED = (2, 1, 4, 8, 16)  # preemptions at points, and before lines, if there were no limit; the run chooses
 _PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
@@ -57,7 +57,12 @@ class Outcome:
     output: str = ""
     tale: list[str] = field(default_factory=list)
     deadlock: list[str] = field(default_factory=list)
-    skip: str = ""
+    skip: str = ""  # the reason, if the run was skipped or failed as expected
+    expected: bool = False  # whether a skipped run failed as expected
+
+    @property
+    def failed(self) -> bool:
+        return self.status in (FAILED, LEFT)
 
 
 class Slot:
@@ -70,10 +75,10 @@ class Slot:
 
     def put(self, outcome: Outcome) -> None:
         data = pickle.dumps(outcome)
-        if len(data) > _ROOM - 8:
-            outcome.tale, outcome.output = outcome.tale[-200:], outcome.output[-10_000:]
-            outcome.text = outcome.text[-20_000:]
-            data = pickle.dumps(outcome)[: _ROOM - 8]
+        for most in (20_000, 500):  # characters of each part
+            if len(data) <= _ROOM - 8:
+                break
+            data = pickle.dumps(_trimmed(outcome, most))
         self._memory[8 : 8 + len(data)] = data
         self._memory[:8] = len(data).to_bytes(8, "little")
 
@@ -81,20 +86,34 @@ class Slot:
         self._memory[:8] = bytes(8)
 
     def take(self, status: int) -> Outcome:
+        """Return the Outcome of a run whose process has ended with this exit status."""
         size = int.from_bytes(self._memory[:8], "little")
         if not size:
-            return Outcome(status)
+            return Outcome(FAILED, f"exit {status}", f"the process ended, with status {status}, before the test did")
         outcome: Outcome = pickle.loads(self._memory[8 : 8 + size])
         return outcome
 
 
+def _trimmed(outcome: Outcome, most: int) -> Outcome:
+    def lines(all_: list[str]) -> list[str]:
+        return [line[:200] for line in all_[-most // 100 :]]
+
+    return Outcome(
+        outcome.status, outcome.kind[:most], outcome.text[-most:], outcome.output[-most:], lines(outcome.tale),
+        lines(outcome.deadlock), outcome.skip[:most], outcome.expected,
+    )  # fmt: skip
+
+
 @dataclass
 class Test:
-    """A test, and how its exceptions are told."""
+    """A test, how its exceptions are told, and which exceptions do not fail it."""
 
     call: Callable[[], object]
     tell: Callable[[BaseException], str] | None = None
-    skips: tuple[type[BaseException], ...] = ()
+    excuse: Callable[[BaseException], Outcome | None] | None = None  # of a skip, or of an expected failure
+
+    def excused(self, error: BaseException | None) -> Outcome | None:
+        return None if self.excuse is None or error is None else self.excuse(error)
 
 
 def environment(settings: Settings, seed: int, choices: str | None, trace: str) -> None:
@@ -163,13 +182,18 @@ def _tell(error: BaseException) -> str:
     return "".join(traceback.format_exception(_without_own_frames(error)))
 
 
+def skipped(reason: str, expected: bool = False) -> Outcome:
+    """Return the outcome of a skipped run, or of one that failed as expected."""
+    return Outcome(SKIPPED, skip=reason, expected=expected)
+
+
 def _call(test: Test, errors: _ThreadErrors) -> BaseException | None:
     try:
         test.call()
         if errors.first is None:
             threading._shutdown()  # type: ignore[attr-defined]
     except BaseException as error:  # also SystemExit and KeyboardInterrupt
-        return error
+        return errors.first if errors.first is not None and test.excused(error) is not None else error
     return errors.first
 
 
@@ -181,6 +205,24 @@ def prepare(replay: bool) -> None:
     real = _fiberrt.virtualize()
     if real:
         raise RuntimeError(f"this interpreter has unknown implementations of {', '.join(real)}")
+    _seed_by_urandom()
+
+
+def _seed_by_urandom() -> None:
+    """Make random.seed() and random.Random() without a seed take it from os.urandom(), not from the system in C."""
+    before, before_bound = random.Random.seed, random.seed
+
+    def seed(self: random.Random, a: Any = None, version: int = 2) -> None:
+        """Initialize the state from a seed; without one, from os.urandom()."""
+        before(self, int.from_bytes(posix.urandom(32), "little") if a is None else a, version)
+
+    random.Random.seed = seed  # type: ignore[method-assign]
+    random.seed = random._inst.seed  # type: ignore[attr-defined]
+    for module in list(sys.modules.values()):
+        names = getattr(module, "__dict__", {})
+        for key, value in list(names.items()):
+            if value is before_bound:
+                names[key] = random.seed
 
 
 def _one_in() -> int:
@@ -196,6 +238,7 @@ def begin(settings: Settings, program: Program) -> None:
     if numpy is not None:
         numpy.random.seed(0)
     _signal.alarm(settings.timeout_s)
+    _fiberrt.on_refused(lambda: _outside.refused(program))
     try:
         points, lines = _one_in(), 0
     except RuntimeError:
@@ -213,8 +256,10 @@ def begin(settings: Settings, program: Program) -> None:
 def be(test: Test, settings: Settings, program: Program, slot: Slot, recorded: bool, output: int) -> NoReturn:
     """Run the test, put the outcome into the slot, and end the process."""
     global inside, folder
-    inside, folder, status = True, slot.folder, LEFT
+    inside, folder = True, slot.folder
     try:
+        _signal.signal(_signal.SIGTERM, _signal.SIG_DFL)
+        _signal.signal(_signal.SIGALRM, _signal.SIG_DFL)
         errors = threading.excepthook = _ThreadErrors()
         if recorded:
             _record.current = _record.Recorder(program, _call.__code__)
@@ -228,14 +273,11 @@ def be(test: Test, settings: Settings, program: Program, slot: Slot, recorded: b
         begin(settings, program)
         error = _call(test, errors)
         _fiberrt.stop_preempting()
-        outcome = _outcome(test, program, error, errors)
-        status = outcome.status
-        if status != PASSED or outcome.tale:
-            slot.put(outcome)
+        slot.put(_outcome(test, program, error, errors))
     except BaseException as error:
         slot.put(Outcome(LEFT, "fiberrt.testing", _outside.left or _tell(error)))
     finally:
-        posix._exit(status)
+        posix._exit(0)
 
 
 def _outcome(test: Test, program: Program, error: BaseException | None, errors: _ThreadErrors) -> Outcome:
@@ -245,8 +287,9 @@ def _outcome(test: Test, program: Program, error: BaseException | None, errors: 
         return Outcome(LEFT, why, why + "\n" + ("" if error is None else _tell(error)))
     if error is None:
         return Outcome(PASSED, tale=recorder.tell() if recorder is not None and tale_always else [])
-    if isinstance(error, test.skips):
-        return Outcome(SKIPPED, skip=str(error))
+    excused = None if error is errors.first else test.excused(error)
+    if excused is not None:
+        return excused
     outcome = Outcome(FAILED, _kind_of(error, program))
     tell = test.tell if test.tell is not None and error is not errors.first else _tell
     outcome.text = (f"in {errors.name}:\n" if error is errors.first else "") + tell(_without_own_frames(error))

@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 import functools
+import gc
 import os
 import shutil
 import sys
@@ -18,6 +19,7 @@ import pytest
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from ._plan import Plan
+    from ._run import Outcome
 
 
 _SEEDS = "100"
@@ -54,6 +56,10 @@ def _give_back_argument(known: Any, args: list[str]) -> None:
 def _start_again_if_sets_vary(known: Any) -> None:
     """With --fiberrt-sim or --fiberrt-replay, start pytest again with a known PYTHONHASHSEED, so that a set of strings
     has the same order in each process."""
+    if os.path.basename(os.path.dirname(getattr(sys.modules["__main__"], "__file__", None) or "")) != "pytest" and (
+        os.path.basename(sys.argv[0]) not in ("pytest", "py.test")
+    ):
+        return  # another program has called pytest.main(); that is not started again
     wanted = known.fiberrt_sim is not None or known.fiberrt_replay is not None
     if wanted and os.environ.get("PYTHONHASHSEED", "random") == "random" and "PYTEST_XDIST_WORKER" not in os.environ:
         os.environ["PYTHONHASHSEED"] = "0"
@@ -109,8 +115,9 @@ def _plan(item: pytest.Item) -> Plan | None:
     return plan
 
 
-def _run_once(item: Any) -> None:
-    """Make one run of a test, with its fixtures. Called in the process of the run."""
+def _run_once(item: Any, set_up: list[Any]) -> None:
+    """Make one run of a test, with its fixtures. Called in the process of the run. set_up: the definitions of the fixtures
+    that pytest has set up before."""
     from . import _run
 
     state = item.session._setupstate
@@ -119,15 +126,86 @@ def _run_once(item: Any) -> None:
         shutil.rmtree(_run.folder, ignore_errors=True)
         os.mkdir(_run.folder)
         factory._basetemp = Path(_run.folder)
-    del item.teardown
+    _forget_what_is_set_up(item, set_up)
+    reports = _FailedReports()
+    item.config.pluginmanager.register(reports)
     try:
         type(item).setup(item)
         type(item).runtest(item)
-        of_unittest = getattr(item, "_excinfo", None)  # a TestCase does not raise
-        if of_unittest:
-            raise of_unittest[0].value
+        errors = [info.value for info in getattr(item, "_excinfo", None) or ()]  # a TestCase does not raise
+        errors.sort(key=lambda error: isinstance(error, (*_skips(), pytest.xfail.Exception)))
+        if errors and not isinstance(errors[0], (*_skips(), pytest.xfail.Exception)):
+            raise errors[0]
+        if reports.first is not None:
+            raise _SubtestFailed(reports.first)
+        if errors:
+            raise errors[0]
+    except BaseException as error:
+        _why_expected(item, error)
+        raise
     finally:
         state.teardown_exact(None)
+
+
+class _SubtestFailed(AssertionError):
+    """A subtest has failed, which pytest reports instead of raising the exception."""
+
+
+class _FailedReports:
+    """A plugin of pytest in a run: keeps the text of the first report of a failure, which is one of a subtest."""
+
+    first: str | None = None
+
+    def pytest_runtest_logreport(self, report: Any) -> None:
+        if report.failed and self.first is None:
+            self.first = str(report.longreprtext)
+
+
+def _forget_what_is_set_up(item: Any, set_up: list[Any]) -> None:
+    """Set up the fixtures of wider scopes anew in this run: their teardown belongs to the process that has set them
+    up. The teardown of the test is its own again."""
+    stack = item.session._setupstate.stack
+    for node, (_, error) in list(stack.items()):
+        stack[node] = ([functools.partial(type(item).teardown, item)] if node is item else [], error)
+    for definition in set_up:
+        definition.cached_result = None
+        getattr(definition, "_finalizers", []).clear()
+
+
+def _set_up_fixtures() -> list[Any]:
+    """Return the definitions of the fixtures that are set up in this process."""
+    from _pytest.fixtures import FixtureDef
+
+    found = [thing for thing in gc.get_objects() if type(thing) is FixtureDef]
+    return [definition for definition in found if definition.cached_result is not None]
+
+
+def _skips() -> tuple[type[BaseException], ...]:
+    unittest = sys.modules.get("unittest")
+    return (pytest.skip.Exception,) if unittest is None else (pytest.skip.Exception, unittest.SkipTest)
+
+
+def _why_expected(item: Any, error: BaseException) -> None:
+    """Note on the exception why pytest expects it, if it does."""
+    if item.config.option.runxfail or isinstance(error, _skips()):
+        return
+    if isinstance(error, pytest.xfail.Exception):
+        error._fiberrt_expected = error.msg or ""  # type: ignore[attr-defined]
+        return
+    from _pytest.skipping import evaluate_xfail_marks
+
+    mark = evaluate_xfail_marks(item)
+    if mark is not None and (mark.raises is None or isinstance(error, mark.raises)):
+        error._fiberrt_expected = mark.reason  # type: ignore[attr-defined]
+
+
+def _excuse(error: BaseException) -> Outcome | None:
+    from ._run import skipped
+
+    reason = getattr(error, "_fiberrt_expected", None)
+    if reason is not None:
+        return skipped(reason, expected=True)
+    return skipped(str(error)) if isinstance(error, _skips()) else None
 
 
 def _tell(item: Any, error: BaseException) -> str:
@@ -136,16 +214,16 @@ def _tell(item: Any, error: BaseException) -> str:
 
 
 def _simulate(item: Any, plan: Plan) -> None:
-    from ._plan import append_json, check
+    from ._plan import SimulationFailed, append_json, check, with_hash_seed
     from ._run import SKIPPED, Test
 
-    test = Test(functools.partial(_run_once, item), functools.partial(_tell, item), (pytest.skip.Exception,))
+    test = Test(functools.partial(_run_once, item, _set_up_fixtures()), functools.partial(_tell, item), _excuse)
     capture = item.config.pluginmanager.getplugin("capturemanager") if plan.choices is not None else None
     if capture is not None:  # a replay may ask for input, as a debugger does
         capture.suspend(in_=True)
     try:
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore", DeprecationWarning)  # of a fork while other threads exist
+            warnings.filterwarnings("ignore", "This process .* multi-threaded", DeprecationWarning)  # of a fork
             report = plan.run(test)
     finally:
         if capture is not None:
@@ -153,9 +231,19 @@ def _simulate(item: Any, plan: Plan) -> None:
     path = item.config.getoption("--fiberrt-json")
     if path:
         append_json(path, item.nodeid, report)
+    if report.outcome.status == SKIPPED and report.outcome.expected:
+        pytest.xfail(report.outcome.skip)
     if report.outcome.status == SKIPPED:
         pytest.skip(report.outcome.skip)
-    check(report, lambda choices: f"pytest '{item.nodeid}' --fiberrt-replay={choices}")
+    try:
+        check(report, lambda choices: with_hash_seed(f"pytest '{item.nodeid}' --fiberrt-replay={choices}"))
+    except SimulationFailed as error:
+        raise _NotExpected(str(error)) from None
+
+
+class _NotExpected(BaseException):
+    """A simulated test has failed. Not an Exception: pytest would compare it with what a mark expects the test to raise,
+    and the run has compared the test's own exception."""
 
 
 @pytest.hookimpl(tryfirst=True)
@@ -164,10 +252,8 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
     plan = _plan(item)
     if plan is None:
         return
-    from ._plan import SimulationFailed
-
     def repr_failure(info: Any, style: Any = None) -> Any:
-        if isinstance(info.value, SimulationFailed):
+        if isinstance(info.value, _NotExpected):
             return str(info.value)
         return type(item).repr_failure(item, info)  # type: ignore[arg-type]
 

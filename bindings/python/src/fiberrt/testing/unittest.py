@@ -9,32 +9,14 @@ Each test method runs under these seeds. setUp() and tearDown() are called in ea
 
 from __future__ import annotations
 
-import unittest
 from typing import Any, ClassVar
 
 from . import _run
-from ._plan import Plan, SimulationFailed, check, choices_of_environment
+from ._plan import Plan, SimulationFailed, check, choices_of_environment, with_hash_seed
 from ._run import SKIPPED, Test
+from ._unittest_results import Results, excuse
 
 __all__ = ["Simulated"]
-
-
-class _First(unittest.TestResult):
-    """Keeps the first exception of a test."""
-
-    error: BaseException | None = None
-
-    def addError(self, test: Any, err: Any) -> None:
-        self.error = self.error or err[1]
-
-    addFailure = addError
-
-    def addSubTest(self, test: Any, subtest: Any, err: Any) -> None:
-        if err is not None:
-            self.addError(test, err)
-
-    def addSkip(self, test: Any, reason: str) -> None:
-        self.error = self.error or unittest.SkipTest(reason)
 
 
 class Simulated:
@@ -43,10 +25,13 @@ class Simulated:
     simulation: ClassVar[dict[str, Any]] = {}
 
     def _run_once(self) -> None:
-        result = _First()
-        super().run(result)  # type: ignore[misc]
-        if result.error is not None:
-            raise result.error
+        results = Results()
+        super().run(results)  # type: ignore[misc]
+        results.check()
+
+    def _expects_failure(self) -> bool:
+        method = getattr(self, self._testMethodName)  # type: ignore[attr-defined]
+        return any(getattr(thing, "__unittest_expecting_failure__", False) for thing in (self, method))
 
     def run(self, result: Any = None) -> Any:
         if _run.inside:
@@ -57,13 +42,20 @@ class Simulated:
             plan, choices = Plan.of(**self.simulation), choices_of_environment()
             if choices is not None:
                 plan.choices = choices
-            report = plan.run(Test(self._run_once, skips=(unittest.SkipTest,)))
+            report = plan.run(Test(self._run_once, excuse=excuse))
+            if report.outcome.status == SKIPPED and report.outcome.expected:
+                failure = AssertionError(report.outcome.skip)
+                result.addExpectedFailure(self, (AssertionError, failure, None))
+                return result
             if report.outcome.status == SKIPPED:
                 result.addSkip(self, report.outcome.skip)
                 return result
             name = self.id()  # type: ignore[attr-defined]
-            check(report, lambda choices: f"FIBERRT_TEST_REPLAY={choices} PYTHONHASHSEED=0 python -m unittest {name}")
-            result.addSuccess(self)
+            check(report, lambda list_: with_hash_seed(f"FIBERRT_TEST_REPLAY={list_} python -m unittest {name}"))
+            if self._expects_failure():
+                result.addUnexpectedSuccess(self)
+            else:
+                result.addSuccess(self)
         except SimulationFailed as error:
             result.addFailure(self, (type(error), error, error.__traceback__))
         except Exception as error:
