@@ -8,6 +8,7 @@ import socket
 import subprocess
 import sys
 import textwrap
+import time
 
 import pytest
 from test_testing import run, run_pytest
@@ -37,12 +38,12 @@ FAILING = """
         ran.value += 1
         assert ran.value != 2
 
-    # Os._exit(0).
+    # os._exit(0).
     @simulate(seeds=3)
     def test_exit_0():
         os._exit(0)
 
-    # Os._exit(4), the status of a skipped run.
+    # os._exit(4), the status of a skipped run.
     @simulate(seeds=3)
     def test_exit_4():
         os._exit(4)
@@ -348,24 +349,23 @@ def test_an_interrupted_test_leaves_no_process_and_no_file(tmp_path):
     code = HEAD + """
     @simulate(seeds=3, timeout_s=1000)
     def test_it():
-        with open("runs", "w") as file: print(os.getpid(), file=file)
-        with open("begun", "w"): pass  # a FIFO
+        with open("writing", "w") as file: print(os.getpid(), file=file)
+        os.rename("writing", "run")
         while True: pass
     test_it()
     """
     (tmp_path / "test_it.py").write_text(textwrap.dedent(code))
-    os.mkfifo(tmp_path / "begun")
     (tmp_path / "files").mkdir()
     process = subprocess.Popen([sys.executable, "test_it.py"], cwd=tmp_path, stderr=subprocess.PIPE,
                                env={**os.environ, "TMPDIR": str(tmp_path / "files")})  # fmt: skip
-    with open(tmp_path / "begun"):
-        pass
+    while not (tmp_path / "run").exists() and process.poll() is None:
+        time.sleep(0.01)
     process.send_signal(signal.SIGINT)  # to this process only, unlike a terminal's
     process.communicate()
     assert process.returncode != 0
     assert list((tmp_path / "files").iterdir()) == []
     with pytest.raises(ProcessLookupError):
-        os.kill(int((tmp_path / "runs").read_text()), 0)
+        os.kill(int((tmp_path / "run").read_text()), 0)
 
 
 def test_times_as_text_and_seeds_of_random_are_simulated(tmp_path):
