@@ -129,7 +129,7 @@ FAILING = """
     def test_long_text():
         raise ValueError("x" * 1_000_000)
 
-    # An alarm of its own.
+    # The test stops the alarm.
     @simulate(seeds=3, timeout_s=1)
     def test_own_alarm():
         signal.alarm(0)
@@ -154,6 +154,10 @@ def reports_of_failing(tmp_path_factory):
 @pytest.mark.parametrize("name", re.findall(r"def test_(\w+)", FAILING))
 def test_a_failing_test_fails(reports_of_failing, name):
     assert re.search(rf"^FAILED test_it.py::(\w+::)?test_{name}\b", reports_of_failing, re.M), reports_of_failing
+
+
+def test_a_very_long_failure_is_told_in_part(reports_of_failing):
+    assert "RuntimeError" not in reports_of_failing and "x" * 100 in reports_of_failing
 
 
 def test_the_json_of_a_test_that_ends_its_process_says_failed(tmp_path):

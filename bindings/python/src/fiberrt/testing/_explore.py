@@ -190,7 +190,6 @@ class Explorer:
 
     def difference(self, seed: int) -> Outcome:
         """Run a seed twice. Return the outcome of the first run that did not pass; if both did, of how they differ."""
-        text = ""
         traces = [f"{self.folder}/{name}" for name in ("first", "second")]
         for trace in traces:
             outcome = self.run(seed, trace=trace)

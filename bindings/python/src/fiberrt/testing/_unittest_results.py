@@ -48,7 +48,7 @@ class Results(unittest.TestResult):
 
 
 class Subtests:
-    """For a method of a TestCase that is called within a run: gets the results of its subtests, which unittest would
+    """For a method of a TestCase that is called within a run: collects the results of the subtests, which unittest would
     give to the process that has started the run."""
 
     def __init__(self, case: unittest.TestCase) -> None:
