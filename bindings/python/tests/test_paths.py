@@ -229,6 +229,7 @@ def test_wrong_descriptors_and_ends_of_os_read(patched):
 
 def test_the_table_of_mounts_in_the_child_of_a_fork(patched):
     assert patched("""
+        fiberrt.current()
         os.stat(folder)
         numbers = [int(fd) for fd in os.listdir("/proc/self/fd") if "mountinfo" in os.path.realpath("/proc/self/fd/" + fd)]
         if (pid := os.fork()) == 0:
@@ -242,6 +243,7 @@ def test_the_table_of_mounts_in_the_child_of_a_fork(patched):
 
 def test_the_table_of_mounts_after_the_program_has_reused_its_descriptor(patched):
     assert patched("""
+        fiberrt.current()
         os.stat(folder)
         number, = [int(fd) for fd in os.listdir("/proc/self/fd") if "mountinfo" in os.path.realpath("/proc/self/fd/" + fd)]
         os.dup2(os.open("/etc/passwd", os.O_RDONLY), number)
