@@ -3,6 +3,7 @@
 
 import os
 import pty
+import signal
 import subprocess
 import sys
 import textwrap
@@ -41,6 +42,8 @@ def run(source: str, answers: list[bytes], terminal: bool = False):
     program = subprocess.Popen(
         [sys.executable, "-X", "faulthandler", "-c", BEGIN + textwrap.dedent(source)],
         stdin=theirs[0], stdout=theirs[1], stderr=subprocess.PIPE, env=environment, start_new_session=True,
+        # A background job of a shell ignores SIGINT, and the program would inherit that.
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),
     )  # fmt: skip
     for fd in set(theirs):
         os.close(fd)
