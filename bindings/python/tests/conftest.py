@@ -41,6 +41,11 @@ def without_the_interpreters_own(err: str) -> str:
     return re.sub(pattern, "", err) if (3, 13) <= sys.version_info < (3, 13, 3) else err
 
 
+def pytest_collection_modifyitems(items):
+    """The tests of signals come first: packages that other tests use leave threads, which would take the signals."""
+    items.sort(key=lambda item: item.path.name != "test_signal.py")
+
+
 @pytest.fixture
 def program():
     """Runs a separate program, for tests that may crash or concern the end of the interpreter."""
