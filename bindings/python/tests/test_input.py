@@ -10,6 +10,7 @@ import textwrap
 import threading
 
 import pytest
+import servers
 
 BEGIN = """
 import os, sys
@@ -122,7 +123,7 @@ def test_input_of_a_terminal():
 
 
 def test_input_with_readline():
-    pytest.importorskip("readline")
+    servers.needs("the test of input() with readline", "readline")
     out = run(
         """
         import readline

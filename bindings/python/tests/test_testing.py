@@ -305,8 +305,10 @@ def test_the_plugin_simulates_all_tests_when_asked_to(tmp_path):
     shard = f"--fiberrt-shard={(int(seeds[0]) - 1) % 3 + 1}/3"
     status, told = run_pytest(tmp_path, code, "--fiberrt-sim=150", "--fiberrt-switches=lines", shard, "-k", "balance")
     assert status == 1 and f"seed {seeds[0]}: the test fails" in told, told
-    status, told = run_pytest(tmp_path, code, "--fiberrt-sim=1000000", "--fiberrt-seconds=0.5", "-k", "order")
-    assert status == 0, told
+    status, told = run_pytest(tmp_path, code, "--fiberrt-sim=1000000", "--fiberrt-seconds=0.5", "-k", "order",
+                              "--fiberrt-json=results.jsonl")  # fmt: skip
+    result = json.loads((tmp_path / "results.jsonl").read_text())
+    assert status == 0 and result["outcome"] == "passed" and 1 <= result["runs"] < 1_000_000, (told, result)
 
 
 def test_unittest_s_mixin(tmp_path, monkeypatch):
