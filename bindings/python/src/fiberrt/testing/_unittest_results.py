@@ -53,13 +53,9 @@ class Subtests:
 
     def __init__(self, case: unittest.TestCase) -> None:
         self._results = Results()
-        self._outcome = unittest.case._Outcome(self._results)  # type: ignore[attr-defined]
-        case._outcome = self._outcome  # type: ignore[attr-defined]
+        case._outcome = unittest.case._Outcome(self._results)  # type: ignore[attr-defined]
 
     def check(self) -> None:
-        for _, error in getattr(self._outcome, "errors", ()):  # of Python 3.10
-            if error is not None:
-                self._results.addError(None, error)
         self._results.check()
 
 

@@ -27,7 +27,7 @@ _SEEDS = "100"
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     group = parser.getgroup("fiberrt", "tests with threads, in the simulation of fiberrt")
-    add = functools.partial(group.addoption)
+    add = group.addoption
     add("--fiberrt-sim", nargs="?", const=_SEEDS, metavar="N", help=f"simulate each test, with N seeds ({_SEEDS})")
     add("--fiberrt-switches", choices=("waits", "lines", "instructions"), help="where threads may lose the processor")
     add("--fiberrt-replay", metavar="CHOICES", help="make one run of each test, with these choices; -: the ordinary run")
@@ -252,6 +252,7 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
     plan = _plan(item)
     if plan is None:
         return
+
     def repr_failure(info: Any, style: Any = None) -> Any:
         if isinstance(info.value, _NotExpected):
             return str(info.value)
