@@ -50,19 +50,6 @@ class DatagramTransport(Common, _Datagram, asyncio.DatagramTransport):  # type: 
             warnings.warn(f"unclosed transport {self!r}", ResourceWarning, source=self, stacklevel=2)
             self._sock.close()
 
-    def close(self) -> None:
-        """Close the socket when all has been sent."""
-        if self._closing:
-            return
-        self._closing = True
-        self._stop_reading()
-        if not self.get_write_buffer_size():
-            self._lose(None)
-
-    def abort(self) -> None:
-        """Close the socket at once; what has not been sent is lost."""
-        self._force_close(None)
-
     def _call_connection_lost(self, error: BaseException | None) -> None:
         protocol = self._protocol
         try:

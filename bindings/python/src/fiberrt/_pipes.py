@@ -138,10 +138,6 @@ class WritePipeTransport(_Pipe, _Writer):  # type: ignore[misc]
         """Close the pipe when all has been written."""
         self.write_eof()
 
-    def abort(self) -> None:
-        """Close the pipe at once; what has not been written is lost."""
-        self._force_close(None)
-
     def _reader_has_closed(self) -> None:
         self._closed_by_peer()
         self._force_close(BrokenPipeError() if self.get_write_buffer_size() else None)

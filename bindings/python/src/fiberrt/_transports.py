@@ -51,6 +51,7 @@ class Common:
     _pause: Callable[[], None]
     _resume: Callable[[], None]
     is_reading: Callable[[], bool]
+    get_write_buffer_size: Callable[[], int]
 
     def _begin(self, waiter: asyncio.Future[None] | None, start: Callable[[], object] | None) -> None:
         """Tell the protocol of the connection, then call start."""
@@ -91,6 +92,19 @@ class Common:
         if not high >= low >= 0:
             raise ValueError(f"high ({high!r}) must be >= low ({low!r}) must be >= 0")
         self._set_limits(low, high)
+
+    def close(self) -> None:
+        """Close the transport when all bytes have been sent."""
+        if self._closing:
+            return
+        self._closing = True
+        self._stop_reading()
+        if not self.get_write_buffer_size():
+            self._lose(None)
+
+    def abort(self) -> None:
+        """Close the transport at once; bytes not yet sent are lost."""
+        self._force_close(None)
 
     def _lose(self, error: BaseException | None) -> None:
         self._conn_lost += 1
@@ -190,19 +204,6 @@ class StreamTransport(Common, _Stream):  # type: ignore[misc]
         self._eof = True
         if not self.get_write_buffer_size() and self._sock is not None:
             self._sock.shutdown(socket.SHUT_WR)
-
-    def close(self) -> None:
-        """Close the connection when all has been sent."""
-        if self._closing:
-            return
-        self._closing = True
-        self._stop_reading()
-        if not self.get_write_buffer_size():
-            self._lose(None)
-
-    def abort(self) -> None:
-        """Close the connection at once; what has not been sent is lost."""
-        self._force_close(None)
 
     def _fatal_error(self, error: BaseException, message: str = "Fatal error on transport") -> None:
         waiter = self._empty_waiter
