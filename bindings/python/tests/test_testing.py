@@ -189,6 +189,7 @@ LEAVING = {
     "socket.create_connection(('192.0.2.1', 80))": r"a connection to \('192\.0\.2\.1', 80\) leaves this process",
     "socket.create_connection(('example.com', 80))": r"the name 'example\.com' is looked up outside",
     "any(0 for _ in itertools.count())": r"test_it\.py:\d+: a thread computes or blocks for 1 s without a switch",
+    "libc.pthread_create(ctypes.byref(ctypes.c_ulong()), None, libc.pause, None)": r"not written in Python has started a th",
     "values.append(clock(clock.MONOTONIC))": r"two runs of seed 1 differ, so something is not simulated: ",
 }
 
@@ -196,8 +197,10 @@ LEAVING = {
 @pytest.mark.parametrize("call", LEAVING)
 def test_a_run_that_leaves_the_simulation_never_passes(tmp_path, call):
     code = f"""
-    import _thread, itertools, os, random, socket, subprocess, sys, threading
+    import _thread, ctypes, itertools, os, random, socket, subprocess, sys, threading
     from fiberrt.testing import simulate
+
+    libc = ctypes.CDLL(None)
 
     class clock:
         MONOTONIC = 1
@@ -400,6 +403,108 @@ def test_an_exception_that_ends_a_thread_fails_the_test(tmp_path):
     """
     status, told = run(tmp_path, code)
     assert status == 1 and "in reader:" in told and "IndexError" in told, told
+
+
+def test_of_runs_at_the_same_time_the_first_seed_is_reported(tmp_path):
+    code = """
+    import ctypes, multiprocessing
+    from fiberrt.testing import simulate
+
+    getenv = ctypes.CDLL(None).getenv
+    getenv.restype = ctypes.c_char_p
+    failed = multiprocessing.get_context("fork").RawValue("i")
+
+    @simulate(seeds=8, jobs=4)
+    def test_it():
+        if getenv(b"FIBERRT_SEED") == b"4":
+            failed.value = 1
+            assert False
+        if getenv(b"FIBERRT_SEED") == b"3":
+            while not failed.value:  # seed 4 has the time to fail before
+                pass
+            assert False
+
+    test_it()
+    """
+    status, told = run(tmp_path, code)
+    assert status == 1 and "seed 3: the test fails" in told, told
+
+
+def test_functions_of_register_at_fork_are_not_called_in_each_run(tmp_path):
+    code = """
+    import os
+    from fiberrt.testing import simulate
+
+    calls = []
+    os.register_at_fork(before=lambda: calls.append("before"), after_in_child=lambda: calls.append("child"))
+
+    @simulate(seeds=3)
+    def test_it():
+        assert calls == ["before", "child"]  # of the process that makes the runs
+
+    test_it()
+    """
+    status, told = run(tmp_path, code)
+    assert status == 0, told
+
+
+def test_a_thread_that_starts_after_each_fork_leaves_the_simulation(tmp_path):
+    code = """
+    import _thread, os
+    from fiberrt.testing import simulate
+
+    wait = _thread.allocate_lock()
+    wait.acquire()
+    os.register_at_fork(after_in_child=lambda: _thread.start_new_thread(wait.acquire, ()))
+
+    @simulate(seeds=3)
+    def test_it():
+        pass
+
+    test_it()
+    """
+    status, told = run(tmp_path, code)
+    assert status == 1 and "_thread.start_new_thread() starts a thread of the system" in told, told
+
+
+def test_the_process_that_makes_the_runs_does_not_grow(tmp_path):
+    code = """
+    import ctypes, posix, sys
+    from dataclasses import replace
+    from fiberrt.testing._plan import Plan
+    from fiberrt.testing._run import Test
+
+    class Allocations(ctypes.Structure):
+        _fields_ = [(name, ctypes.c_size_t) for name in "arena ordblks smblks hblks hblkhd usmblks fsmblks uordblks".split()]
+        _fields_ += [("fordblks", ctypes.c_size_t), ("keepcost", ctypes.c_size_t)]
+
+    allocations = ctypes.CDLL(None).mallinfo2
+    allocations.restype = Allocations
+    measured = []
+
+    class Seeds:  # asked for each seed in the process that makes the runs
+        def __iter__(self):
+            for seed in range(1, 1601):
+                if seed in (200, 1600):
+                    with_own = posix.listdir("/proc/self/fd")
+                    children = posix.open(f"/proc/self/task/{posix.getpid()}/children", posix.O_RDONLY)
+                    running = len(posix.read(children, 1000).split())
+                    posix.close(children)
+                    measured.append((len(with_own), sys.getallocatedblocks(), allocations().uordblks, running))
+                yield seed
+            posix.write(output, repr(measured).encode())
+
+    output = posix.dup(1)
+    report = replace(Plan.of(jobs=2), seeds=Seeds()).run(Test(lambda: None))
+    assert not report.failed and report.runs >= 1600, report
+    """
+    status, told = run(tmp_path, code)
+    assert status == 0, told
+    (files, blocks, heap, _), (files_later, blocks_later, heap_later, children) = eval(told)
+    assert files_later == files
+    assert blocks_later - blocks < 200, told
+    assert heap_later - heap < 20_000, told
+    assert children <= 2, told
 
 
 def test_a_process_that_has_used_fibers_says_why_it_cannot_simulate(tmp_path):

@@ -4,6 +4,7 @@
 #include "waiting.h"
 
 #include <stdio.h>
+#include <unistd.h>
 
 namespace fiberrt_python {
 
@@ -53,6 +54,13 @@ PyObject* forked(PyObject*, PyObject*) {
     Py_RETURN_NONE;
 }
 
+// As os.fork(), but the interpreter notices nothing: its locks, thread states and functions of os.register_at_fork() are
+// for the child of a process with several threads, and take longer than the fork.
+PyObject* fork_alone(PyObject*, PyObject*) {
+    pid_t child = fork();
+    return child < 0 ? PyErr_SetFromErrno(PyExc_OSError) : PyLong_FromLong(child);
+}
+
 } // namespace
 
 PyMethodDef life_functions[] = {
@@ -60,6 +68,9 @@ PyMethodDef life_functions[] = {
      "shut_down(seconds, /)\n--\n\nCancel this thread's other fibers, wait for them for at most that time, and print "
      "exceptions that the program has not seen. Return the number of fibers left."},
     {"forked", forked, METH_NOARGS, "forked()\n--\n\nFor os.register_at_fork."},
+    {"fork_alone", fork_alone, METH_NOARGS,
+     "fork_alone()\n--\n\nFork a process that has one thread, without calling the functions of os.register_at_fork(). "
+     "Return 0 in the child, and the child's number in the parent."},
     {nullptr, nullptr, 0, nullptr},
 };
 

@@ -23,7 +23,7 @@ from .. import _fiberrt
 from . import _locks, _outside, _run
 from ._existing import replace_existing
 from ._program import Program
-from ._run import FAILED, LEFT, PASSED, SKIPPED, Outcome, Settings, Slot, Test
+from ._run import FAILED, LEFT, PASSED, SKIPPED, Outcome, Run, Settings, Slot, Test
 from ._shrink import Choice, fewest, shrink
 
 _MOST_SHRINK_RUNS = 2000
@@ -78,24 +78,26 @@ class Explorer:
     def __init__(self, test: Test, settings: Settings, jobs: int, folder: str) -> None:
         self.test, self.settings, self.jobs, self.folder = test, settings, jobs, folder
         self.program = Program(settings.modules)
+        _run.configure(settings)
         self.slots = [Slot(f"{folder}/run{i}") for i in range(jobs + 1)]
         self.runs = 0
         self.parent = posix.getppid()
+        # The functions of os.register_at_fork() have been called in this process. They are for other threads, and for
+        # random numbers, which are equal in each run.
+        self._fork = _fiberrt.fork_alone if _run.thread_count() == 1 else _fork
 
-    def _start(self, slot: Slot, seed: int, choices: str | None = None, trace: str = "", recorded: bool = False,
-               output: int = -1) -> int:  # fmt: skip
+    def _start(self, slot: Slot, run: Run) -> int:
         slot.clear()
-        if choices is not None and len(choices) > _LONG_LIST:
+        if run.choices is not None and len(run.choices) > _LONG_LIST:
             path = f"{self.folder}/list"
             with open(path, "w") as file:
-                file.write(choices)
-            choices = "@" + path
-        _run.environment(self.settings, seed, choices, trace)
+                file.write(run.choices)
+            run = run._replace(choices="@" + path)
         self.runs += 1
-        pid = _fork()
+        pid: int = self._fork()
         if pid == 0:
             posix.close(_writer)
-            _run.be(self.test, self.settings, self.program, slot, recorded, output)
+            _run.be(self.test, self.settings, self.program, slot, run)
         return pid
 
     def _end(self, pid: int, slot: Slot) -> Outcome:
@@ -125,7 +127,7 @@ class Explorer:
         output = posix.memfd_create("output") if recorded and kept else -1
         slot = self.slots[-1]
         _run.tale_always = tale_always
-        outcome = self._end(self._start(slot, seed, choices, trace, recorded, output), slot)
+        outcome = self._end(self._start(slot, Run(seed, choices, trace, recorded, output)), slot)
         if output >= 0:
             outcome.output = posix.pread(output, 100_000, 0).decode(errors="replace")
             posix.close(output)
@@ -151,7 +153,7 @@ class Explorer:
                         break
                     seed, choices = entry
                     slot = free.pop()
-                    running.append((self._start(slot, seed, choices), seed, choices, slot))
+                    running.append((self._start(slot, Run(seed, choices)), seed, choices, slot))
                 if not running:
                     return skipped
                 if posix.getppid() != self.parent:

@@ -17,7 +17,7 @@ import threading
 import traceback
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Any, NoReturn
+from typing import Any, NamedTuple, NoReturn
 
 from .. import _fiberrt
 from . import _locks, _outside, _record
@@ -65,6 +65,9 @@ class Outcome:
         return self.status in (FAILED, LEFT)
 
 
+_PASSED = pickle.dumps(Outcome(PASSED))
+
+
 class Slot:
     """The place of one of the runs that are made at the same time: a folder, and memory that it shares with its parent,
     for the Outcome."""
@@ -74,7 +77,7 @@ class Slot:
         self._memory = mmap.mmap(-1, _ROOM)
 
     def put(self, outcome: Outcome) -> None:
-        data = pickle.dumps(outcome)
+        data = _PASSED if outcome == Outcome(PASSED) else pickle.dumps(outcome)
         for most in (20_000, 500):  # characters of each part
             if len(data) <= _ROOM - 8:
                 break
@@ -116,18 +119,33 @@ class Test:
         return None if self.excuse is None or error is None else self.excuse(error)
 
 
-def environment(settings: Settings, seed: int, choices: str | None, trace: str) -> None:
-    """Set the environment variables of the next run. The run reads them, at its first choice."""
-    environ = os.environ
-    environ["FIBERRT_BACKEND"] = "sim"
-    environ["FIBERRT_SIM_FAULTS"] = str(settings.faults)
-    environ["FIBERRT_SIM_STEPS"] = str(settings.steps)
-    environ["FIBERRT_SEED"] = str(seed)
-    for name, value in (("FIBERRT_SIM_REPLAY", choices), ("FIBERRT_SIM_TRACE", trace or None)):
-        if value is None:
-            environ.pop(name, None)
-        else:
-            environ[name] = value
+class Run(NamedTuple):
+    """The choices of a run, and what is kept of it."""
+
+    seed: int
+    choices: str | None = None  # a list, instead of those of the seed
+    trace: str = ""  # the file for the trace
+    recorded: bool = False
+    output: int = -1  # the descriptor for standard output and error
+
+
+def configure(settings: Settings) -> None:
+    """Set the environment variables that all runs of this process have in common. The simulation reads them at its first
+    choice."""
+    os.environ["FIBERRT_BACKEND"] = "sim"
+    os.environ["FIBERRT_SIM_FAULTS"] = str(settings.faults)
+    os.environ["FIBERRT_SIM_STEPS"] = str(settings.steps)
+    for name in ("FIBERRT_SIM_REPLAY", "FIBERRT_SIM_TRACE"):
+        os.environ.pop(name, None)
+
+
+def _choose(run: Run) -> None:
+    """Set the environment variables of one run, in its own process: the C library never frees a value."""
+    posix.putenv("FIBERRT_SEED", str(run.seed))
+    if run.choices is not None:
+        posix.putenv("FIBERRT_SIM_REPLAY", run.choices)
+    if run.trace:
+        posix.putenv("FIBERRT_SIM_TRACE", run.trace)
 
 
 def _files() -> None:
@@ -253,7 +271,7 @@ def begin(settings: Settings, program: Program) -> None:
     _fiberrt.preempt(points, settings.preemptions, lines, settings.preemptions)
 
 
-def be(test: Test, settings: Settings, program: Program, slot: Slot, recorded: bool, output: int) -> NoReturn:
+def be(test: Test, settings: Settings, program: Program, slot: Slot, run: Run) -> NoReturn:
     """Run the test, put the outcome into the slot, and end the process."""
     global inside, folder
     inside, folder = True, slot.folder
@@ -261,15 +279,16 @@ def be(test: Test, settings: Settings, program: Program, slot: Slot, recorded: b
         _signal.signal(_signal.SIGTERM, _signal.SIG_DFL)
         _signal.signal(_signal.SIGALRM, _signal.SIG_DFL)
         errors = threading.excepthook = _ThreadErrors()
-        if recorded:
+        if run.recorded:
             _record.current = _record.Recorder(program, _call.__code__)
             _locks.record_joins()
             faulthandler.enable(2)
             if settings.timeout_s:
                 faulthandler.register(_signal.SIGALRM, file=2, chain=True)
-        if output >= 0:
-            posix.dup2(output, 1)
-            posix.dup2(output, 2)
+        if run.output >= 0:
+            posix.dup2(run.output, 1)
+            posix.dup2(run.output, 2)
+        _choose(run)
         begin(settings, program)
         error = _call(test, errors)
         _fiberrt.stop_preempting()
@@ -301,12 +320,16 @@ def _outcome(test: Test, program: Program, error: BaseException | None, errors: 
 
 def _why_left(error: BaseException | None, program: Program) -> str:
     """Return what the run has done that the simulation cannot repeat, or nothing."""
-    if len(posix.listdir("/proc/self/task")) > 1:
+    if thread_count() > 1:
         return "a module that is not written in Python has started a thread, which the simulation cannot repeat"
     if isinstance(error, OSError) and error.errno == errno.ENOTSUP:
         place = _kind_of(error, program).partition(" at ")[2]
         return f"{place or 'a library'} uses a file or a connection that other processes may use: {error}"
     return ""
+
+
+def thread_count() -> int:
+    return posix.stat("/proc/self/task").st_nlink - 2  # a folder of each thread, besides . and ..
 
 
 def as_list(choices: Sequence[tuple[int, int]]) -> str:
