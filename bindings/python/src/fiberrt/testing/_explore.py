@@ -78,6 +78,7 @@ class Explorer:
     def __init__(self, test: Test, settings: Settings, jobs: int, folder: str) -> None:
         self.test, self.settings, self.jobs, self.folder = test, settings, jobs, folder
         self.program = Program(settings.modules)
+        self.program.look_at_modules()
         _run.configure(settings)
         self.slots = [Slot(f"{folder}/run{i}") for i in range(jobs + 1)]
         self.runs = 0

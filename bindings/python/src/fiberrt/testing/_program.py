@@ -23,6 +23,7 @@ class Program:
         paths = sysconfig.get_paths()
         self._library = tuple({os.path.realpath(paths[name]) + os.sep for name in ("stdlib", "platstdlib")})
         self._more = tuple(self._place_of(name) for name in modules)
+        self._known: dict[str, bool] = {}  # the answers for names of files
 
     @staticmethod
     def _place_of(name: str) -> str:
@@ -33,6 +34,19 @@ class Program:
         return os.path.dirname(spec.origin) + os.sep if spec.submodule_search_locations else spec.origin
 
     def contains_file(self, name: str) -> bool:
+        known = self._known.get(name)
+        if known is None:
+            known = self._known[name] = self._contains_file(name)
+        return known
+
+    def look_at_modules(self) -> None:
+        """Find the answers for the files of all modules, so that a run need not ask the system."""
+        for module in list(sys.modules.values()):
+            name = getattr(module, "__file__", None)
+            if isinstance(name, str):
+                self.contains_file(name)
+
+    def _contains_file(self, name: str) -> bool:
         if name.startswith("<"):  # compiled from a text: by namedtuple, for example, except for python -c
             return name.startswith(_TEXTS) or (name == "<string>" and sys.argv[0] == "-c")
         if name.startswith(self._more) if self._more else False:
