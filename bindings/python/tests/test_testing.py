@@ -281,6 +281,24 @@ def test_the_plugin_runs_fixtures_in_each_run_and_reports_as_pytest_does(tmp_pat
     assert status == 1 and " is preempted before " in told, told
 
 
+def test_each_run_has_an_own_tmp_path_of_the_same_name(tmp_path):
+    code = """
+    import shutil
+
+    import pytest
+
+    @pytest.mark.fiberrt_sim(seeds=3, jobs=1)
+    @pytest.mark.parametrize("removes", [False, True])
+    def test_it(tmp_path, removes):
+        assert (tmp_path.name, list(tmp_path.iterdir())) == (f"test_it_{removes}_0", [])
+        (tmp_path / "file").write_text("left")
+        if removes:
+            shutil.rmtree(tmp_path.parent)
+    """
+    status, told = run_pytest(tmp_path, code)
+    assert status == 0, told
+
+
 def test_the_plugin_simulates_all_tests_when_asked_to(tmp_path):
     code = BANK + """
     import unittest

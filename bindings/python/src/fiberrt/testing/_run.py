@@ -30,7 +30,7 @@ _EXPECTED = (2, 1, 4, 8, 16)  # preemptions at points, and before lines, if ther
 _PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
 
 inside = False  # whether this process is a run
-folder = ""  # a folder that this run may make for its files; no other run uses it at the same time
+folder = ""  # for the files of this run, in which an earlier run may have left some; no other run uses it now
 tale_always = False  # whether a run tells its tale even if it passes
 usual = 0  # the number of choices of an ordinary run
 
@@ -74,6 +74,7 @@ class Slot:
 
     def __init__(self, folder: str) -> None:
         self.folder = folder
+        posix.mkdir(folder)
         self._memory = mmap.mmap(-1, _ROOM)
 
     def put(self, outcome: Outcome) -> None:

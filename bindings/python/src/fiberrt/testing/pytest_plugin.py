@@ -115,20 +115,19 @@ def _plan(item: pytest.Item) -> Plan | None:
     return plan
 
 
-def _run_once(item: Any, set_up: list[Any]) -> None:
+def _run_once(item: Any, set_up: list[Any], reports: _FailedReports) -> None:
     """Make one run of a test, with its fixtures. Called in the process of the run. set_up: the definitions of the fixtures
-    that pytest has set up before."""
+    that pytest has set up before. reports: is registered as a plugin."""
     from . import _run
 
     state = item.session._setupstate
     factory = getattr(item.config, "_tmp_path_factory", None)
     if factory is not None:  # of tmp_path: without a folder for this run, it would look for a free name each time
-        shutil.rmtree(_run.folder, ignore_errors=True)
-        os.mkdir(_run.folder)
+        if not os.path.isdir(_run.folder) or os.listdir(_run.folder):  # left by an earlier run
+            shutil.rmtree(_run.folder, ignore_errors=True)
+            os.mkdir(_run.folder)
         factory._basetemp = Path(_run.folder)
     _forget_what_is_set_up(item, set_up)
-    reports = _FailedReports()
-    item.config.pluginmanager.register(reports)
     try:
         type(item).setup(item)
         type(item).runtest(item)
@@ -217,15 +216,18 @@ def _simulate(item: Any, plan: Plan) -> None:
     from ._plan import SimulationFailed, append_json, check, with_hash_seed
     from ._run import SKIPPED, Test
 
-    test = Test(functools.partial(_run_once, item, _set_up_fixtures()), functools.partial(_tell, item), _excuse)
+    reports = _FailedReports()
+    test = Test(functools.partial(_run_once, item, _set_up_fixtures(), reports), functools.partial(_tell, item), _excuse)
     capture = item.config.pluginmanager.getplugin("capturemanager") if plan.choices is not None else None
     if capture is not None:  # a replay may ask for input, as a debugger does
         capture.suspend(in_=True)
+    item.config.pluginmanager.register(reports)
     try:
         with warnings.catch_warnings():
             warnings.filterwarnings("ignore", "This process .* multi-threaded", DeprecationWarning)  # of a fork
             report = plan.run(test)
     finally:
+        item.config.pluginmanager.unregister(reports)
         if capture is not None:
             capture.resume()
     path = item.config.getoption("--fiberrt-json")
