@@ -423,6 +423,34 @@ def test_an_exception_that_ends_a_thread_fails_the_test(tmp_path):
     assert status == 1 and "in reader:" in told and "IndexError" in told, told
 
 
+def test_the_search_for_fewer_choices_ends_with_its_time(tmp_path):
+    code = BANK + """
+    import sys
+    from fiberrt.testing import SimulationFailed, _explore
+
+    @simulate(switches="lines", jobs=1, preemptions=20)
+    def test_balance():
+        account = Account()
+        use(account)
+        assert account.balance == 130
+
+    if len(sys.argv) > 1:
+        _explore._SHRINK_S = 0
+    try:
+        test_balance()
+    except SimulationFailed as error:
+        report = error.report
+        print(report.repeats, report.runs - report.seed, report.chosen)
+    """
+    status, told = run(tmp_path, code)
+    repeats, _, fewest = told.split()
+    assert repeats == "True" and int(fewest) <= 2, told
+    status, told = run(tmp_path, code, "test_it.py", "no time")
+    # Besides the runs of the seeds: the ordinary run, two that are compared, the trace, a run by its list, the record.
+    repeats, more_runs, chosen = told.split()
+    assert repeats == "True" and more_runs == "6" and int(chosen) > int(fewest), told
+
+
 def test_of_runs_at_the_same_time_the_first_seed_is_reported(tmp_path):
     code = """
     import ctypes, multiprocessing

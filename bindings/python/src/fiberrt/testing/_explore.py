@@ -28,7 +28,7 @@ from ._shrink import Choice, fewest, shrink
 
 _MOST_SHRINK_RUNS = 2000
 _MOST_FEW_RUNS = 1500
-_SHRINK_S = 4.0
+_SHRINK_S = 3.0  # of each of the three parts of shrinking
 _LONG_LIST = 4000  # bytes; longer lists are put into a file
 _CHOICES_OF_BEGIN = 2  # at most so many are made before the test begins
 _fork = posix.fork  # refuse() replaces it
@@ -234,7 +234,8 @@ class Explorer:
             if not report.outcome.failed:
                 report.outcome = first
             return
-        least = shrink(choices, fails, _MOST_SHRINK_RUNS)
+        until = _now() + _SHRINK_S
+        least = shrink(choices, lambda candidate: _now() < until and fails(candidate), _MOST_SHRINK_RUNS)
         if len(least) > 1:
             least = self._fewest(report.possible, first.kind, len(least) - 1) or least
         report.choices, report.chosen = as_text(least), len(least)
