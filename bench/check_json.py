@@ -47,12 +47,14 @@ BENCHES = {
     "python-memory": ({"30000"}, PYTHON, "gevent"),
     "python-import": ({"fresh"}, PYTHON, "gevent"),
     "python-file": ({what + by for what in ("read", "open", "text") for by in ("-plain", "-fiber")}, {"fiberrt"}, None),
+    "python-sim": ({"waits", "lines", "fork", "threads"}, {"fiberrt"}, None),
+    "python-shrink": ({"1000"}, {"fiberrt"}, None),
     "python-echo": ({"64x50"}, (PYTHON | {"asyncio_protocol", "uvloop_protocol"}) - {"greenlet"}, "uvloop"),
     "python-gunicorn": ({"hello"}, {"fiberrt", "gevent"}, "gevent"),
     "copy": ({"tcp", "file", "pipe"}, {"fiberrt", "fiberrt_ev", "tool"}, "tool"),
 }
 FURTHER = {"memory": ["", "-vmas", "-guards"], "python-echo": ["", "-total", "-rate"],
-           "python-gunicorn": ["", "-rate", "-p99"]}
+           "python-gunicorn": ["", "-rate", "-p99"], "python-sim": ["", "-cpu"]}
 MAY_BE_ZERO = {"% of stacks guarded"}
 KEYS = {"bench", "subject", "shape", "unit", "median", "min", "max", "runs", "ratio_to", "ratio"}
 

@@ -57,6 +57,8 @@ BENCHES = {
     "python-memory": Bench("bytes per fiber", yardstick="gevent", repetitions=5),
     "python-import": Bench("ms", yardstick="gevent", repetitions=5),
     "python-file": Bench("ns per read", yardstick=None),
+    "python-sim": Bench("runs per second", yardstick=None, also=(("-cpu", "us of CPU per run", None),)),
+    "python-shrink": Bench("s", yardstick=None, repetitions=5),
     "python-echo": Bench("us of the server's user CPU per request", yardstick="uvloop",
                          also=(("-total", "us of the server's CPU per request", None),
                                ("-rate", "requests per second", None))),

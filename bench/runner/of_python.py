@@ -33,6 +33,7 @@ class Python:
             self.names = []
         if subject == "fiberrt":
             self.names += [f"python-file/{what}-{by}" for what in ("read", "open", "text") for by in ("plain", "fiber")]
+            self.names += [f"python-sim/{shape}" for shape in ("waits", "lines", "fork", "threads")] + ["python-shrink/1000"]
         if subject != "greenlet":
             self.names.append("python-echo/64x50")
         if subject in WORKERS and self.can_serve():
@@ -51,6 +52,8 @@ class Python:
             return self.measure_echo(shape), None
         if bench == "python-gunicorn":
             return self.measure_gunicorn(shape), None
+        if bench in ("python-sim", "python-shrink"):
+            return self.measure_simulation(bench, shape), None
         about = bench.partition("-")[2] + (f"-{shape}" if bench == "python-file" else "")
         output = call([self.python, self.scripts / "measure.py", self.subject, about, str(self.min_time_s)], pin_to(1))
         return {shape: float(output)}, None
@@ -70,6 +73,11 @@ class Python:
         user, system = max(user, 0.5), max(system, 0.5)
         return {shape: total_us * user / (user + system), shape + "-total": total_us,
                 shape + "-rate": requests * 1e9 / elapsed_ns}
+
+    def measure_simulation(self, bench, shape):
+        what = "shrink" if bench == "python-shrink" else shape
+        output = call([self.python, self.scripts / "simulate.py", what, str(max(0.2, 20 * self.min_time_s))])
+        return dict(zip((shape, shape + "-cpu"), map(float, output.split())))
 
     def measure_gunicorn(self, shape):
         server_cpu, load_cpu = server_and_load_cpus()
