@@ -477,6 +477,7 @@ public:
     attributes() { set(fiber_attr_set_free_arg(native(), &detail::body::never_ran)); }
     attributes& name(const char* text) { return set(fiber_attr_set_name(native(), text)); }
     attributes& stack_size(std::size_t bytes) { return set(fiber_attr_set_stack_size(native(), bytes)); }
+    attributes& stack_reserve(std::size_t bytes) { return set(fiber_attr_set_stack_reserve(native(), bytes)); }
     attributes& guard(int which) { return set(fiber_attr_set_guard(native(), which)); } ///< FIBER_GUARD_...
     attributes& guard_size(std::size_t bytes) { return set(fiber_attr_set_guard_size(native(), bytes)); }
     attributes& daemon(bool is = true) { return set(fiber_attr_set_daemon(native(), is)); }

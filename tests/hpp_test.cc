@@ -9,6 +9,7 @@
 #include <sched.h>
 #include <stdexcept>
 #include <thread>
+#include <tuple>
 
 // ---- errors, time ---------------------------------------------------------------------------------------------------
 
@@ -305,6 +306,7 @@ TEST(Fiber, HasTheAttributesThatItWasGiven) {
     f::attributes attr;
     attr.name("named")
         .stack_size(FIBER_STACK_MIN * 4)
+        .stack_reserve(FIBER_STACK_MIN)
         .guard(FIBER_GUARD_PREFER)
         .guard_size(FIBER_GUARD_SIZE_DEFAULT)
         .daemon(false);
@@ -312,11 +314,13 @@ TEST(Fiber, HasTheAttributesThatItWasGiven) {
         auto fiber = f::spawn(attr, [] {
             fiber_info_t info;
             f::check(fiber_info(f::this_fiber::self(), &info, sizeof info));
-            return std::make_pair(std::string(info.name), info.stack_size);
+            auto depth = info.stack_high - reinterpret_cast<uint64_t>(__builtin_frame_address(0));
+            return std::make_tuple(std::string(info.name), info.stack_size, depth);
         });
-        auto [name, size] = fiber.join();
+        auto [name, size, depth] = fiber.join();
         EXPECT_EQ(name, "named");
         EXPECT_EQ(size, FIBER_STACK_MIN * 4);
+        EXPECT_GT(depth, FIBER_STACK_MIN);
     }
     EXPECT_EQ(code_of([&] { attr.stack_size(1); }), EINVAL);
 }

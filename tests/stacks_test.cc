@@ -273,6 +273,77 @@ TEST(GuardSize, OfThreadsIsNoLess) {
     EXPECT_GE(of_offload, FIBER_GUARD_SIZE_DEFAULT);
 }
 
+// ---- the reserve ----------------------------------------------------------------------------------------------------
+
+namespace {
+
+// How far the caller's frame lies below the highest address of its fiber's stack in use.
+#define DEPTH_OF_FRAME() (info(self()).stack_high - reinterpret_cast<uint64_t>(__builtin_frame_address(0)))
+
+constexpr size_t small_frames = 2048; // more than the first frames take, sanitizers included
+
+} // namespace
+
+TEST(StackReserve, TakesAtMostHalfOfTheStack) {
+    Attr attr(FIBER_GUARD_REQUIRE, 65536);
+    EXPECT_EQ(fiber_attr_set_stack_reserve(nullptr, 0), -EINVAL);
+    for (size_t bytes : {size_t(32769), size_t(65536), size_t(1) << 32, SIZE_MAX})
+        EXPECT_EQ(fiber_attr_set_stack_reserve(attr.attr, bytes), -EINVAL) << bytes;
+    for (size_t bytes : {size_t(0), size_t(1), size_t(32768)})
+        EXPECT_EQ(fiber_attr_set_stack_reserve(attr.attr, bytes), 0) << bytes;
+    EXPECT_EQ(fiber_attr_set_stack_size(attr.attr, 32768), -EINVAL);
+    EXPECT_EQ(fiber_attr_set_stack_size(attr.attr, 32769), 0);
+    EXPECT_EQ(fiber_attr_set_stack_reserve(attr.attr, 16384), 0);
+    EXPECT_EQ(fiber_attr_set_stack_size(attr.attr, 32768), 0);
+}
+
+// The function may write all of it, whichever call makes the fiber and begins its first run.
+TEST(StackReserve, LiesDirectlyAboveTheFirstFrame) {
+    control = {};
+    Attr attr(FIBER_GUARD_REQUIRE, 65536);
+    for (size_t bytes : {size_t(0), size_t(1), size_t(1000), size_t(32768)}) {
+        ASSERT_EQ(fiber_attr_set_stack_reserve(attr.attr, bytes), 0);
+        auto body = [&] {
+            const fiber_info_t about = info(self());
+            EXPECT_LE(about.stack_high, about.stack_low + about.stack_size);
+            EXPECT_GE(about.stack_high + 1024, about.stack_low + about.stack_size);
+            memset(reinterpret_cast<char *>(about.stack_high) - bytes, 0xFF, bytes);
+            fiber_reschedule(); // what is overwritten here, the switch and the end of the fiber would miss
+            EXPECT_GT(DEPTH_OF_FRAME(), bytes);
+            EXPECT_LT(DEPTH_OF_FRAME(), bytes + small_frames);
+        };
+        fiber_t started = create(body, attr.attr);
+        EXPECT_EQ(fiber_start(started), 0);
+        join(started);
+        fiber_t woken = create(body, attr.attr);
+        EXPECT_EQ(fiber_wakeup(woken), 0);
+        join(woken);
+        fiber_t received{}; // from another thread, which makes it for this cord
+        fiber_cord_t cord{};
+        ASSERT_EQ(fiber_cord_self(&cord), 0);
+        ASSERT_EQ(fiber_attr_set_cord(attr.attr, cord), 0);
+        in_thread([&] {
+            received = create(body, attr.attr);
+            EXPECT_EQ(fiber_wakeup(received), 0);
+        });
+        join(received);
+    }
+}
+
+TEST(StackReserve, IsNotInheritedByTheNextFiberOfTheSlot) {
+    control = {};
+    Attr attr(FIBER_GUARD_REQUIRE);
+    ASSERT_EQ(fiber_attr_set_stack_reserve(attr.attr, 65536), 0);
+    auto body = [] { fiber_reschedule(); };
+    fiber_t fiber = create(body, attr.attr);
+    EXPECT_EQ(fiber_start(fiber), 0);
+    join(fiber);
+    fiber = create(body, attr.attr);
+    EXPECT_EQ(fiber_cancel(fiber, nullptr), 0); // it never runs
+    join(fiber);
+    for (int i = 0; i < 2; i++) run([] { EXPECT_LT(DEPTH_OF_FRAME(), small_frames); });
+}
+
 // ---- refusals -------------------------------------------------------------------------------------------------------
 
 TEST(NoGuardAvailable, RefusesOnlyFibersThatRequireAGuard) {

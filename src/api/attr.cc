@@ -25,7 +25,15 @@ int fiber_attr_destroy(fiber_attr_t* attr) {
 int fiber_attr_set_stack_size(fiber_attr_t* attr, size_t bytes) {
     if (!attr || bytes < FIBER_STACK_MIN || bytes > FIBER_STACK_MAX) return -EINVAL;
     size_t least = StackPool::least_size();
-    attr->stack_class = StackPool::class_for(bytes < least ? least : bytes, attr->guard, attr->guard_bytes);
+    uint8_t stack_class = StackPool::class_for(bytes < least ? least : bytes, attr->guard, attr->guard_bytes);
+    if (attr->stack_reserve > StackPool::size_of(stack_class) / 2) return -EINVAL;
+    attr->stack_class = stack_class;
+    return 0;
+}
+
+int fiber_attr_set_stack_reserve(fiber_attr_t* attr, size_t bytes) {
+    if (!attr || bytes > StackPool::size_of(attr->stack_class) / 2) return -EINVAL;
+    attr->stack_reserve = uint32_t((bytes + 15) & ~size_t(15)); // frames begin at multiples of 16
     return 0;
 }
 

@@ -8,6 +8,7 @@ void apply(Fiber* fiber, const fiber_attr& attr, void* (*fn)(void*), void* arg) 
     fiber->call.fn = fn;
     fiber->call.arg = arg;
     fiber->stack_class = attr.stack_class;
+    fiber->stack_reserve = attr.stack_reserve;
     fiber->life.detached = attr.detached;
     if (attr.free_arg) {
         fiber->received.free_arg = attr.free_arg;

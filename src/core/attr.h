@@ -12,6 +12,7 @@ struct fiber_attr {
     uint8_t stack_class = fiberrt::StackPool::class_for(FIBER_STACK_DEFAULT);
     fiberrt::StackPool::Guard guard = fiberrt::StackPool::Guard::require;
     size_t guard_bytes = FIBER_GUARD_SIZE_DEFAULT;
+    uint32_t stack_reserve = 0;
     bool detached = false;
     bool daemon = false;
     uint64_t pool = 0;                 // the pool that runs it as a task; 0: none

@@ -85,7 +85,10 @@ struct alignas(64) Fiber {
     void* sp;   // the low end of the frame drawn in arch/; null before the first run and after the end
     int resume; // what fiberrt_switch returns when the fiber continues
     std::atomic<uint32_t> generation; // of the slot: odd while in use
-    alignas(8) uint32_t controls[3];  // control words, drawn in arch/. Hosted: user() is in it
+    union {
+        uint32_t controls[3];   // control words, drawn in arch/. Hosted: user() is in it
+        uint32_t stack_reserve; // until the first run: bytes of its stack above its first frame
+    };
 
     // Whether the fiber runs, or may run. core/scheduler.cc owns it, core/scope.cc pending, stackless/hosted.cc
     // step_flags. Always valid. Four bytes, which word() reads at once.

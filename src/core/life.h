@@ -25,6 +25,7 @@ inline void count_fiber(Cord& cord, const Fiber* fiber, uint32_t by) {
 
 // Sets a new fiber's members; the caller sets fn and arg. cord: the value for Fiber::cord.
 inline void fiber_begin(Fiber* fiber, Cord* cord, Kind kind) {
+    fiber->stack_reserve = 0;
     fiber->sched.state = State::created;
     fiber->sched.pending = 0;
     fiber->sched.permit = false;

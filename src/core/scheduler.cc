@@ -213,6 +213,12 @@ Fiber* next_to_run(Cord& cord) {
     }
 }
 
+// The address where the first frame of a new fiber begins, on the stack that was taken for it. (Always inlined, as a call
+// takes longer than the two instructions.)
+[[gnu::always_inline]] inline char* first_frame(const Fiber* fiber) {
+    return StackPool::top(fiber->stack_class, fiber->stack_low) - fiber->stack_reserve;
+}
+
 int switch_to(Cord& cord, Fiber* me, Fiber* next) {
     FIBERRT_CHECK(!holds_spin_lock());
     next->sched.state = State::running;
@@ -299,7 +305,7 @@ int give_way_to_new(Cord& cord, Fiber* me) {
     cord.sched.queue.pop();
     next->sched.state = State::running;
     cord.sched.current = next;
-    char* top = StackPool::top(next->stack_class, next->stack_low);
+    char* top = first_frame(next);
     return fiberrt_start(&cord, next, me, top, next->call.fn, next->call.arg);
 }
 
@@ -344,7 +350,7 @@ int give_to_new(Cord& cord, Fiber* me, Fiber* next) {
     FIBERRT_CHECK(!holds_spin_lock());
     next->sched.state = State::running;
     cord.sched.current = next;
-    char* top = StackPool::top(next->stack_class, next->stack_low);
+    char* top = first_frame(next);
     if (cord.hooked) return hooks::start_hooked(cord, me, next, top);
     return me ? fiberrt_start(&cord, next, me, top, next->call.fn, next->call.arg)
               : fiberrt_leave_start(&cord, next, top, next->call.fn, next->call.arg);

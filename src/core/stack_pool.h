@@ -2,10 +2,11 @@
 // The stacks of a cord, by class, reused last in first out: the stack that was left last is warm in the cache.
 //
 //   low - guard       low                                                        low + size
-//   | guard region     |  ... the fiber's frames, growing down ...  | 0-960 bytes unused |
+//   | guard region     |  ... the fiber's frames, growing down ...  | reserve | 0-960 bytes unused |
 //
 // The guard region is at least 64 KiB: a frame of up to that size cannot step over it into the stack of another fiber.
 // The unused bytes differ from stack to stack, so that the tops of many stacks do not fall on the same cache sets.
+// The reserve is the fiber's, not the pool's (Fiber::stack_reserve); most fibers have none.
 // No link is kept inside a stack: a fiber that ends gives its stack back while it still runs on it.
 //
 // A class is a size and a size of guard, which may be none; a stack never changes its class. Guards that are mappings
@@ -107,7 +108,7 @@ public:
             watch(c);
     }
 
-    // The address where the frames of a stack begin; a multiple of 16.
+    // The address below which a stack is used; a multiple of 16. The fiber's reserve ends here (Fiber::stack_reserve).
     static char* top(uint8_t stack_class, char* low) {
         return low + size_of(stack_class) - ((reinterpret_cast<uintptr_t>(low) >> bits_of(stack_class)) & 15) * 64;
     }

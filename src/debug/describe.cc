@@ -63,6 +63,7 @@ int describe(Fiber* fiber, fiber_t handle, fiber_info_t* out) {
     if (char* low = fiber->stack_low) {
         out->stack_size = StackPool::size_of(fiber->stack_class);
         out->stack_low = reinterpret_cast<uintptr_t>(low);
+        out->stack_high = reinterpret_cast<uintptr_t>(StackPool::top(fiber->stack_class, low));
     }
     if (const Cord* cord = cord_of(fiber)) out->cord = CordTable::id_of(cord);
     return name_of(fiber, handle, out->name);
