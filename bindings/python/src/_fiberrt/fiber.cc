@@ -15,9 +15,6 @@ namespace fiberrt_python {
 
 namespace {
 
-// The size of the memory for a fiber's first Python frames, which is on the fiber's stack, next to its C frames.
-constexpr size_t chunk_bytes = 16 * 1024;
-
 uint64_t fibers_made;
 FiberList failed; // ended fibers whose exception has not been reported
 
@@ -139,13 +136,10 @@ void* run(void* argument) {
     auto* fiber = static_cast<FiberObject*>(argument);
     World* world = fiber->world;
     let_main_flow_go_first(fiber);
-    alignas(16) char chunk[chunk_bytes];
-    void* stack = &chunk;
-#if PY_VERSION_HEX >= 0x030E0000
     fiber_info_t info;
-    if (fiber_info(fiber->handle, &info, sizeof info) == 0) stack = reinterpret_cast<void*>(info.stack_low);
-#endif
-    prepare(fiber->execution, chunk, sizeof chunk, stack, fiber->stack, fiber->context, world->state);
+    if (fiber_info(fiber->handle, &info, sizeof info) != 0) Py_FatalError("fiberrt: a running fiber is unknown");
+    prepare(fiber->execution, reinterpret_cast<void*>(info.stack_high - chunk_bytes), chunk_bytes,
+            reinterpret_cast<void*>(info.stack_low), fiber->stack, fiber->context, world->state);
     fiber->context = nullptr;
     load(fiber->execution, world->state);
     fiber->started = true;

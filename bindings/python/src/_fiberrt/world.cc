@@ -198,6 +198,7 @@ bool fill(World* world) {
     if (error == 0) error = fiber_attr_create(&world->attr);
     if (error == 0) error = fiber_attr_set_detached(world->attr, 1);
     if (error == 0) error = fiber_attr_set_guard(world->attr, FIBER_GUARD_PREFER);
+    if (error == 0) error = fiber_attr_set_stack_reserve(world->attr, chunk_bytes);
     if (error == 0) error = fiber_hooks_set(&hooks, sizeof hooks);
     if (error < 0) {
         fiber_tag_set(self, fiber_tag_t{nullptr, 0});

@@ -26,6 +26,12 @@ struct LoopSettings {
 
 constexpr unsigned tag_kind = 1;
 
+// The size of the memory for a fiber's first Python frames. It is reserved on the fiber's stack, directly above the
+// first C frame. Python frames grow upwards from there and C frames downwards, and most fibers wait after few of both:
+// then all are in one page of 4 KiB. The odd KiB decides where in its page that place is: at least 1 KiB before the
+// page's end and 2 KiB behind its beginning (the core's offset is 960 bytes at most).
+constexpr size_t chunk_bytes = 16 * 1024 + 768;
+
 // A list of fibers, in the order in which they were spawned.
 struct FiberList {
     FiberObject* first = nullptr;
