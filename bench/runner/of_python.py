@@ -32,6 +32,7 @@ class Python:
         if subject.endswith("_protocol"):
             self.names = []
         if subject == "fiberrt":
+            self.names.append("python-memory/30000-1MiB")
             self.names += [f"python-file/{what}-{by}" for what in ("read", "open", "text") for by in ("plain", "fiber")]
             self.names += [f"python-sim/{shape}" for shape in ("waits", "lines", "fork", "threads")] + ["python-shrink/1000"]
         if subject != "greenlet":
@@ -54,7 +55,9 @@ class Python:
             return self.measure_gunicorn(shape), None
         if bench in ("python-sim", "python-shrink"):
             return self.measure_simulation(bench, shape), None
-        about = bench.partition("-")[2] + (f"-{shape}" if bench == "python-file" else "")
+        about = bench.partition("-")[2]
+        if bench == "python-file" or shape == "30000-1MiB":
+            about += f"-{shape}"
         output = call([self.python, self.scripts / "measure.py", self.subject, about, str(self.min_time_s)], pin_to(1))
         return {shape: float(output)}, None
 
