@@ -5,6 +5,7 @@ loops run by suites.py --loop."""
 import asyncio
 import contextlib
 import contextvars
+import functools
 import gc
 import logging
 import os
@@ -105,6 +106,29 @@ def test_handles(loop):
     timer = loop.call_later(5, print)
     assert repr(timer).startswith("<TimerHandle when=")
     timer.cancel()
+    for arguments in (), (1,), ((1,),), (1, 2):
+        handle = loop.call_soon(print, *arguments)
+        assert handle._args == arguments and handle._callback is print
+        handle.cancel()
+        assert handle._args is handle._callback is None
+
+
+def test_a_handle_has_nothing_of_an_earlier_one(loop):
+    class Argument:
+        pass
+
+    for make in loop.call_soon, functools.partial(loop.call_later, 5):
+        for count in 0, 1, 2:
+            handle = make(print, *(Argument() for _ in range(count)), context=contextvars.Context())
+            references = [weakref.ref(handle), *map(weakref.ref, handle._args)]
+            handle.cancel()
+            loop.call_soon(loop.stop)
+            loop.run_forever()
+            del handle
+            assert [reference() for reference in references] == [None] * (count + 1)
+            plain = loop.call_soon(Argument)
+            assert plain._args == () and not plain.cancelled() and plain.get_context() is not None
+            assert not hasattr(plain, "when")
 
 
 def test_a_callback_may_cancel_its_own_handle(loop):

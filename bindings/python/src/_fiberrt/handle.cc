@@ -12,20 +12,31 @@ namespace {
 HandleObject* handle_of(PyObject* self) { return reinterpret_cast<HandleObject*>(self); }
 PyObject* loop_of(HandleObject* handle) { return reinterpret_cast<PyObject*>(handle->loop); }
 
+// Freed objects, for the next ones.
+constexpr int most_spare = 64;
+HandleObject* spare[most_spare];
+int spare_count;
+
 int traverse(PyObject* self, visitproc visit, void* arg) {
     HandleObject* handle = handle_of(self);
     Py_VISIT(loop_of(handle));
     Py_VISIT(handle->callback);
+    Py_VISIT(handle->argument);
     Py_VISIT(handle->arguments);
     Py_VISIT(handle->context);
     return 0;
 }
 
+void drop_call(HandleObject* handle) {
+    Py_CLEAR(handle->callback);
+    Py_CLEAR(handle->argument);
+    Py_CLEAR(handle->arguments);
+}
+
 int clear(PyObject* self) {
     HandleObject* handle = handle_of(self);
     handle->cancelled = true; // for a loop that still has it
-    Py_CLEAR(handle->callback);
-    Py_CLEAR(handle->arguments);
+    drop_call(handle);
     Py_CLEAR(handle->context);
     return 0;
 }
@@ -39,7 +50,10 @@ void deallocate(PyObject* self) {
     PyObject* loop = loop_of(handle);
     handle->loop = nullptr;
     Py_XDECREF(loop);
-    PyObject_GC_Del(self);
+    if (spare_count < most_spare)
+        spare[spare_count++] = handle;
+    else
+        PyObject_GC_Del(self);
     Py_TRASHCAN_END;
 }
 
@@ -49,8 +63,7 @@ PyObject* cancel(PyObject* self, PyObject*) {
     handle->cancelled = true;
     bool queued = handle->place != 0;
     if (queued) handle->loop->timers.remove(handle);
-    Py_CLEAR(handle->callback);
-    Py_CLEAR(handle->arguments);
+    drop_call(handle);
     if (queued) Py_DECREF(self);
     Py_RETURN_NONE;
 }
@@ -83,7 +96,6 @@ PyMethodDef timer_methods[] = {
 
 PyMemberDef members[] = {
     {"_callback", T_OBJECT, offsetof(HandleObject, callback), READONLY, nullptr},
-    {"_args", T_OBJECT, offsetof(HandleObject, arguments), READONLY, nullptr},
     {"_context", T_OBJECT, offsetof(HandleObject, context), READONLY, nullptr},
     {"_loop", T_OBJECT, offsetof(HandleObject, loop), READONLY, nullptr},
     {"_cancelled", T_BOOL, offsetof(HandleObject, cancelled), READONLY, nullptr},
@@ -92,7 +104,14 @@ PyMemberDef members[] = {
 
 PyObject* get_none(PyObject*, void*) { Py_RETURN_NONE; }
 
+PyObject* get_arguments(PyObject* self, void*) {
+    HandleObject* handle = handle_of(self);
+    if (handle->argument) return PyTuple_Pack(1, handle->argument);
+    return Py_NewRef(handle->arguments ? handle->arguments : Py_None);
+}
+
 PyGetSetDef properties[] = {
+    {"_args", get_arguments, nullptr, nullptr, nullptr},
     {"_source_traceback", get_none, nullptr, nullptr, nullptr}, // of debug mode, where asyncio's handles are used
     {nullptr, nullptr, nullptr, nullptr, nullptr},
 };
@@ -124,5 +143,29 @@ PyTypeObject HandleType =
     handle_type("fiberrt._fiberrt.Handle", "A callback that an event loop will call.", methods, nullptr);
 PyTypeObject TimerHandleType = handle_type(
     "fiberrt._fiberrt.TimerHandle", "A callback that an event loop will call at a time.", timer_methods, &HandleType);
+
+HandleObject* handle_new(PyTypeObject* type, LoopObject* loop, PyObject* callback, PyObject* context) {
+    HandleObject* handle;
+    if (spare_count) {
+        handle = spare[--spare_count];
+        PyObject_Init(reinterpret_cast<PyObject*>(handle), type);
+    } else if (!(handle = PyObject_GC_New(HandleObject, type))) {
+        Py_DECREF(context);
+        return nullptr;
+    }
+    handle->loop = loop;
+    Py_INCREF(loop_of(handle));
+    handle->callback = Py_NewRef(callback);
+    handle->argument = nullptr;
+    handle->arguments = nullptr;
+    handle->context = context;
+    handle->weak_references = nullptr;
+    handle->when = 0;
+    handle->number = 0;
+    handle->place = 0;
+    handle->cancelled = false;
+    PyObject_GC_Track(reinterpret_cast<PyObject*>(handle));
+    return handle;
+}
 
 } // namespace fiberrt_python

@@ -141,8 +141,10 @@ bool run_handle(LoopObject* loop, PyObject* handle) {
         auto* own = reinterpret_cast<HandleObject*>(handle);
         if (own->cancelled) return true;
         PyObject* callback = Py_NewRef(own->callback); // it may cancel its handle
-        PyObject* arguments = Py_NewRef(own->arguments);
+        PyObject* arguments = Py_NewRef(own->argument ? own->argument : own->arguments);
+        bool one = own->argument;
         result = in_context(own->context, [=] {
+            if (one) return PyObject_CallOneArg(callback, arguments);
             return PyObject_Vectorcall(callback, &PyTuple_GET_ITEM(arguments, 0), size_t(PyTuple_GET_SIZE(arguments)),
                                        nullptr);
         });
@@ -306,7 +308,7 @@ struct Scheduled {
         if (count) callback = next();
         for (Py_ssize_t i = 0; names && i < PyTuple_GET_SIZE(names); i++) {
             PyObject* name = PyTuple_GET_ITEM(names, i);
-            PyObject** to = is(name, "context") ? &context : is(name, "callback") ? &callback : nullptr;
+            PyObject** to = is_context(name) ? &context : is(name, "callback") ? &callback : nullptr;
             if (!to && time_name && is(name, time_name)) to = &time;
             if (!to || *to) {
                 PyErr_Format(PyExc_TypeError,
@@ -333,30 +335,27 @@ private:
         count--;
         return *arguments++;
     }
+    static bool is_context(PyObject* name) {
+        static PyObject* const interned = PyUnicode_InternFromString("context"); // as nearly all callers pass it
+        return name == interned || is(name, "context");
+    }
     static bool is(PyObject* name, const char* text) { return PyUnicode_CompareWithASCIIString(name, text) == 0; }
 };
 
-HandleObject* handle_new(PyTypeObject* type, LoopObject* loop, const Scheduled& what) {
+HandleObject* handle_for(PyTypeObject* type, LoopObject* loop, const Scheduled& what) {
     PyObject* context = what.context ? Py_NewRef(what.context) : PyContext_CopyCurrent();
-    PyObject* arguments = context ? PyTuple_New(what.count) : nullptr;
-    auto* handle = arguments ? PyObject_GC_New(HandleObject, type) : nullptr;
-    if (!handle) {
-        Py_XDECREF(context);
-        Py_XDECREF(arguments);
+    HandleObject* handle = context ? handle_new(type, loop, what.callback, context) : nullptr;
+    if (!handle) return nullptr;
+    if (what.count == 1) {
+        handle->argument = Py_NewRef(*what.arguments);
+        return handle;
+    }
+    handle->arguments = PyTuple_New(what.count);
+    if (!handle->arguments) {
+        Py_DECREF(reinterpret_cast<PyObject*>(handle));
         return nullptr;
     }
-    for (Py_ssize_t i = 0; i < what.count; i++) PyTuple_SET_ITEM(arguments, i, Py_NewRef(what.arguments[i]));
-    handle->loop = loop;
-    Py_INCREF(object(loop));
-    handle->callback = Py_NewRef(what.callback);
-    handle->arguments = arguments;
-    handle->context = context;
-    handle->weak_references = nullptr;
-    handle->when = 0;
-    handle->number = 0;
-    handle->place = 0;
-    handle->cancelled = false;
-    PyObject_GC_Track(reinterpret_cast<PyObject*>(handle));
+    for (Py_ssize_t i = 0; i < what.count; i++) PyTuple_SET_ITEM(handle->arguments, i, Py_NewRef(what.arguments[i]));
     return handle;
 }
 
@@ -373,7 +372,7 @@ PyObject* call_soon(PyObject* self, PyObject* const* args, Py_ssize_t count, PyO
     if (loop->debug) return in_debug_mode("_call_soon_in_debug_mode", self, args, count, names);
     Scheduled what;
     if (!check_open(loop) || !what.take("call_soon", nullptr, args, count, names)) return nullptr;
-    HandleObject* handle = handle_new(&HandleType, loop, what);
+    HandleObject* handle = handle_for(&HandleType, loop, what);
     if (!handle) return nullptr;
     if (!loop->ready.push(reinterpret_cast<PyObject*>(handle))) Py_CLEAR(handle);
     loop_wake(loop); // another fiber, or a signal's handler, may call this
@@ -389,7 +388,7 @@ PyObject* call_soon_threadsafe(PyObject* self, PyObject* const* args, Py_ssize_t
 // when: in seconds of loop.time().
 PyObject* call_when(PyObject* self, double when, const Scheduled& what) {
     LoopObject* loop = loop_of(self);
-    HandleObject* timer = handle_new(&TimerHandleType, loop, what);
+    HandleObject* timer = handle_for(&TimerHandleType, loop, what);
     if (!timer) return nullptr;
     timer->when = when;
     timer->number = ++loop->timers_made;
@@ -531,7 +530,7 @@ PyObject* add_watch(PyObject* self, PyObject* const* args, Py_ssize_t count, int
     if (loop->debug)
         handle = in_debug_mode("_handle_in_debug_mode", self, args + 1, count - 1, nullptr);
     else
-        handle = reinterpret_cast<PyObject*>(handle_new(&HandleType, loop, what));
+        handle = reinterpret_cast<PyObject*>(handle_for(&HandleType, loop, what));
     if (!handle) return nullptr;
     Watches& both = loop->by_descriptor[fd];
     Watch*& watch = events == POLLIN ? both.reads : both.writes;

@@ -15,7 +15,8 @@ namespace fiberrt_python {
 struct HandleObject {
     PyObject_HEAD LoopObject* loop;
     PyObject* callback;  // null: cancelled
-    PyObject* arguments; // a tuple
+    PyObject* argument;  // the only one, as most callbacks have; or null
+    PyObject* arguments; // a tuple, if there is another number of them; or null
     PyObject* context;
     PyObject* weak_references;
     double when;     // a TimerHandle's, in seconds of loop.time()
@@ -25,6 +26,10 @@ struct HandleObject {
 };
 
 extern PyTypeObject HandleType, TimerHandleType;
+
+// Makes a handle of one of these types, with neither arguments nor a time, for a callback and a context. Takes the
+// reference of the context. Returns null with MemoryError set.
+HandleObject* handle_new(PyTypeObject* type, LoopObject* loop, PyObject* callback, PyObject* context);
 
 // A queue of references to handles.
 class HandleQueue {
