@@ -331,6 +331,88 @@ def test_methods_that_a_program_sets(factory):
 
 
 @both
+def test_methods_of_the_protocol_the_transport_and_the_loop_that_a_program_sets(factory):
+    async def main():
+        loop = asyncio.get_running_loop()
+        ends = socket.socketpair()
+        reader, writer = await asyncio.open_connection(sock=ends[0])
+        protocol, transport = writer.transport.get_protocol(), writer.transport
+        calls = []
+
+        def noting(name, plain):
+            def method(*args):
+                calls.append(name)
+                return plain(*args)
+
+            return method
+
+        for times in range(2):
+            for owner, name in (protocol, "data_received"), (transport, "write"), (loop, "create_future"):
+                setattr(owner, name, noting(name, getattr(owner, name)))
+            writer.write(b"data")
+            assert ends[1].recv(10) == b"data"
+            reading = asyncio.create_task(reader.read(10))
+            await asyncio.sleep(0)
+            ends[1].send(b"answer")
+            assert await reading == b"answer"
+            assert calls == ["write", "create_future", "data_received"] * (times + 1)
+            for owner, name in (protocol, "data_received"), (transport, "write"), (loop, "create_future"):
+                delattr(owner, name)
+            writer.write(b"data")
+            assert ends[1].recv(10) == b"data"
+            ends[1].send(b"answer")
+            assert await reader.read(10) == b"answer"
+            assert calls == ["write", "create_future", "data_received"] * (times + 1)
+        writer.close()
+        ends[1].close()
+
+    run(main(), factory)
+
+
+@both
+def test_methods_of_subclasses(factory):
+    calls = []
+
+    class Loop(factory):
+        def create_future(self):
+            calls.append("create_future")
+            return super().create_future()
+
+    async def main():
+        loop = asyncio.get_running_loop()
+        plain = asyncio.StreamReader()
+
+        class Reader(type(plain)):
+            def feed_data(self, data):
+                calls.append("feed_data")
+                super().feed_data(data)
+
+        class Protocol(type(asyncio.StreamReaderProtocol(plain))):
+            def data_received(self, data):
+                calls.append("data_received")
+                super().data_received(data)
+
+        async def exchange(reader, protocol):
+            ends = socket.socketpair()
+            transport, _ = await loop.create_connection(lambda: protocol, sock=ends[0])
+            reading = asyncio.create_task(reader.read(10))
+            calls.clear()
+            await asyncio.sleep(0)
+            ends[1].send(b"answer")
+            assert await reading == b"answer"
+            transport.close()
+            ends[1].close()
+
+        await exchange(plain, asyncio.StreamReaderProtocol(plain))
+        assert calls == ["create_future"]
+        reader = Reader()
+        await exchange(reader, Protocol(reader))
+        assert calls == ["create_future", "data_received", "feed_data"]
+
+    run(main(), Loop)
+
+
+@both
 def test_a_loop_whose_futures_cannot_be_awaited(factory):
     class Loop:
         def create_future(self):

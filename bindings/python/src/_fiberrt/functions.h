@@ -13,7 +13,6 @@ extern PyMethodDef mount_functions[];
 extern PyMethodDef native_functions[];
 extern PyMethodDef offload_functions[];
 extern PyMethodDef preemption_functions[];
-extern PyMethodDef reader_functions[];
 extern PyMethodDef running_loop_functions[];
 extern PyMethodDef scope_functions[];
 extern PyMethodDef sight_functions[];

@@ -3,6 +3,7 @@
 #include "loop.h"
 
 #include "functions.h"
+#include "plain_method.h"
 #include "waiting.h"
 
 #include <errno.h>
@@ -445,21 +446,6 @@ PyObject* add_callback(PyObject* self, PyObject* handle) {
     Py_RETURN_NONE;
 }
 
-// The arguments by name are kept, because a new dict would cost as much as the rest.
-PyObject* create_future(PyObject* self, PyObject*) {
-    static PyObject* type;
-    static PyObject* none;
-    if (!type) {
-        PyObject* module = PyImport_ImportModule("asyncio.futures");
-        type = module ? PyObject_GetAttrString(module, "Future") : nullptr;
-        Py_XDECREF(module);
-    }
-    if (!none) none = PyTuple_New(0);
-    LoopObject* loop = loop_of(self);
-    if (!loop->of_future) loop->of_future = Py_BuildValue("{sO}", "loop", self);
-    return type && none && loop->of_future ? PyObject_Call(type, none, loop->of_future) : nullptr;
-}
-
 PyObject* time(PyObject*, PyObject*) { return PyFloat_FromDouble(now_s()); }
 
 PyObject* stop(PyObject* self, PyObject*) {
@@ -658,6 +644,11 @@ int set_debug(PyObject* self, PyObject* value, void*) {
     return 0;
 }
 
+int set_attribute(PyObject* self, PyObject* name, PyObject* value) {
+    static const PlainMethod create_future("create_future", loop_create_future);
+    return create_future.set_attribute(self, name, value, loop_of(self)->own_create_future);
+}
+
 PyMethodDef loop_methods[] = {
     {"_run_once", run_turns, METH_NOARGS, "Run turns until stop() has been called."},
     {"stop", stop, METH_NOARGS, "stop($self, /)\n--\n\nEnd run_forever() after the callbacks that are ready now."},
@@ -676,7 +667,8 @@ PyMethodDef loop_methods[] = {
      "call_at($self, when, callback, /, *args, context=None)\n--\n\nCall the callback at a time of loop.time(). Return "
      "its TimerHandle."},
     {"get_debug", is_in_debug_mode, METH_NOARGS, "get_debug($self, /)\n--\n\nWhether the loop is in debug mode."},
-    {"create_future", create_future, METH_NOARGS, "create_future($self, /)\n--\n\nReturn a new Future of this loop."},
+    {"create_future", loop_create_future, METH_NOARGS,
+     "create_future($self, /)\n--\n\nReturn a new Future of this loop."},
     {"_call_at", as_method(plain_call_at), METH_FASTCALL | METH_KEYWORDS, nullptr},
     {"_add_callback", add_callback, METH_O, nullptr},
     {"_add_callback_signalsafe", add_callback, METH_O, nullptr},
@@ -710,6 +702,7 @@ PyTypeObject LoopType = [] {
     type.tp_dealloc = loop_deallocate;
     type.tp_flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC | Py_TPFLAGS_BASETYPE;
     type.tp_doc = "The engine of fiberrt.aio.EventLoop.";
+    type.tp_setattro = set_attribute;
     type.tp_traverse = loop_traverse;
     type.tp_clear = loop_clear;
     type.tp_methods = loop_methods;
@@ -718,6 +711,21 @@ PyTypeObject LoopType = [] {
     type.tp_new = loop_new;
     return type;
 }();
+
+// The arguments by name are kept, because a new dict would cost as much as the rest.
+PyObject* loop_create_future(PyObject* self, PyObject*) {
+    static PyObject* type;
+    static PyObject* none;
+    if (!type) {
+        PyObject* module = PyImport_ImportModule("asyncio.futures");
+        type = module ? PyObject_GetAttrString(module, "Future") : nullptr;
+        Py_XDECREF(module);
+    }
+    if (!none) none = PyTuple_New(0);
+    LoopObject* loop = loop_of(self);
+    if (!loop->of_future) loop->of_future = Py_BuildValue("{sO}", "loop", self);
+    return type && none && loop->of_future ? PyObject_Call(type, none, loop->of_future) : nullptr;
+}
 
 void loop_wake(LoopObject* loop) {
     if (!loop->waits) return;

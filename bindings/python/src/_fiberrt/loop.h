@@ -93,6 +93,7 @@ struct LoopObject {
     bool stopping;
     bool closed;
     bool debug;
+    bool own_create_future; // the program has set the instance's attribute create_future
 };
 
 constexpr size_t scratch_bytes = 256 * 1024; // as asyncio reads at a time
@@ -102,6 +103,7 @@ extern PyTypeObject LoopType;
 void loop_wake(LoopObject* loop); // ends the loop's wait
 // Schedules a call. Returns false with an exception set.
 bool loop_call_soon(LoopObject* loop, PyObject* function, PyObject* argument);
+PyObject* loop_create_future(PyObject* self, PyObject*); // the method create_future()
 // Runs a callback in a context. Returns its result, or null with an exception set.
 template <typename Call>
 PyObject* in_context(PyObject* context, Call call) {

@@ -53,8 +53,8 @@ int execute(PyObject* module) {
     if (PyModule_AddObjectRef(module, "CancelledError", cancelled_error) < 0) return -1;
     for (PyMethodDef* table :
          {fiber_functions, switching_functions, scope_functions, io_functions, offload_functions, sight_functions,
-          life_functions, mount_functions, native_functions, reader_functions, running_loop_functions, signal_functions,
-          socket_functions, transport_functions, preemption_functions, virtual_clock_functions})
+          life_functions, mount_functions, native_functions, running_loop_functions, signal_functions, socket_functions,
+          transport_functions, preemption_functions, virtual_clock_functions})
         if (PyModule_AddFunctions(module, table) < 0) return -1;
     for (PyTypeObject* type : {&HandleType, &TimerHandleType, &LoopType, &CoroutineType, &ReaderType,
                                &ReaderProtocolType, &WriterType, &FileCallType})

@@ -4,6 +4,8 @@
 // the same attributes: errors of reads, too.
 #include "arguments.h"
 #include "functions.h"
+#include "loop.h"
+#include "plain_method.h"
 #include "streams.h"
 
 #include <stddef.h>
@@ -151,11 +153,18 @@ PyObject* feed_data(PyObject* self, PyObject* const* args, Py_ssize_t count, PyO
     Py_RETURN_NONE;
 }
 
+const PlainMethod& plain_feed_data() {
+    static const PlainMethod method("feed_data", as_method(feed_data));
+    return method;
+}
+
 // ---- Reading --------------------------------------------------------------------------------------------------------
 
 PyObject* new_future(PyObject* loop) {
-    static PyObject* name = PyUnicode_InternFromString("create_future");
-    return PyObject_CallMethodNoArgs(loop, name);
+    static const PlainMethod create_future("create_future", loop_create_future);
+    if (create_future.is_of(Py_TYPE(loop)) && !reinterpret_cast<LoopObject*>(loop)->own_create_future)
+        return loop_create_future(loop, nullptr);
+    return PyObject_CallMethodNoArgs(loop, create_future.name);
 }
 
 // asyncio's own coroutine for the call: for errors, and for rare arguments.
@@ -355,10 +364,7 @@ int set_limit(PyObject* self, PyObject* limit, void*) {
 }
 
 int set_attribute(PyObject* self, PyObject* name, PyObject* value) {
-    static PyObject* feed_data = PyUnicode_InternFromString("feed_data");
-    int result = PyObject_GenericSetAttr(self, name, value);
-    if (name == feed_data && result == 0) reader_of(self)->own_feed_data = value; // names are interned
-    return result;
+    return plain_feed_data().set_attribute(self, name, value, reader_of(self)->own_feed_data);
 }
 
 int traverse(PyObject* self, visitproc visit, void* arg) {
@@ -428,15 +434,6 @@ PyGetSetDef properties[] = {
 
 // ---- The protocol ---------------------------------------------------------------------------------------------------
 
-PyTypeObject* own_reader; // fiberrt._streams.StreamReader, the class of nearly all readers
-
-PyObject* set_own_reader(PyObject*, PyObject* type) {
-    if (!PyType_Check(type) || !PyType_IsSubtype(reinterpret_cast<PyTypeObject*>(type), &ReaderType))
-        return PyErr_Format(PyExc_TypeError, "set_own_reader() takes a class derived from Reader");
-    own_reader = reinterpret_cast<PyTypeObject*>(Py_NewRef(type));
-    Py_RETURN_NONE;
-}
-
 ProtocolObject* protocol_of(PyObject* self) { return reinterpret_cast<ProtocolObject*>(self); }
 
 // The reader, a new reference; Py_None: there is none.
@@ -456,19 +453,27 @@ PyObject* reader_of_protocol(ProtocolObject* protocol) {
 }
 
 PyObject* data_received(PyObject* self, PyObject* data) {
-    static PyObject* name = PyUnicode_InternFromString("feed_data");
     PyObject* reader = reader_of_protocol(protocol_of(self));
     if (!reader || reader == Py_None) return reader;
-    if (Py_IS_TYPE(reader, own_reader) && !reader_of(reader)->own_feed_data) {
+    if (plain_feed_data().is_of(Py_TYPE(reader)) && !reader_of(reader)->own_feed_data) {
         bool fed = feed(reader_of(reader), data);
         Py_DECREF(reader);
         return fed ? Py_NewRef(Py_None) : nullptr;
     }
-    PyObject* result = PyObject_CallMethodOneArg(reader, name, data);
+    PyObject* result = PyObject_CallMethodOneArg(reader, plain_feed_data().name, data);
     Py_DECREF(reader);
     if (!result) return nullptr;
     Py_DECREF(result);
     Py_RETURN_NONE;
+}
+
+const PlainMethod& plain_data_received() {
+    static const PlainMethod method("data_received", data_received);
+    return method;
+}
+
+int set_attribute_of_protocol(PyObject* self, PyObject* name, PyObject* value) {
+    return plain_data_received().set_attribute(self, name, value, protocol_of(self)->own_data_received);
 }
 
 int traverse_protocol(PyObject* self, visitproc visit, void* arg) {
@@ -500,6 +505,16 @@ PyMemberDef protocol_members[] = {
 };
 
 } // namespace
+
+PyObject* protocol_data_received(PyObject* protocol, PyObject* data) {
+    const PlainMethod& method = plain_data_received();
+    Py_INCREF(protocol); // the method may drop the last other reference
+    bool ours = Py_TYPE(protocol)->tp_setattro == set_attribute_of_protocol; // a quick answer for other protocols
+    bool direct = ours && method.is_of(Py_TYPE(protocol)) && !protocol_of(protocol)->own_data_received;
+    PyObject* result = direct ? data_received(protocol, data) : PyObject_CallMethodOneArg(protocol, method.name, data);
+    Py_DECREF(protocol);
+    return result;
+}
 
 void raise_object(PyObject* exception) {
     Py_INCREF(exception); // the class's __init__() may drop the last other reference
@@ -535,6 +550,7 @@ PyTypeObject ReaderProtocolType = [] {
     type.tp_doc = "The engine of asyncio.StreamReaderProtocol.";
     type.tp_basicsize = sizeof(ProtocolObject);
     type.tp_dealloc = deallocate_protocol;
+    type.tp_setattro = set_attribute_of_protocol;
     type.tp_flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC | Py_TPFLAGS_BASETYPE;
     type.tp_traverse = traverse_protocol;
     type.tp_clear = clear_protocol;
@@ -543,11 +559,5 @@ PyTypeObject ReaderProtocolType = [] {
     type.tp_new = PyType_GenericNew;
     return type;
 }();
-
-PyMethodDef reader_functions[] = {
-    {"set_own_reader", set_own_reader, METH_O,
-     "set_own_reader(type, /)\n--\n\nGive the class whose feed_data() may be called directly."},
-    {nullptr, nullptr, 0, nullptr},
-};
 
 } // namespace fiberrt_python

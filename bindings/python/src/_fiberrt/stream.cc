@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 // Received data and writes of fiberrt.aio's transports for stream sockets and pipes.
 #include "functions.h"
+#include "plain_method.h"
+#include "streams.h"
 #include "transport.h"
 
 #include <errno.h>
@@ -32,9 +34,8 @@ bool on_end(TransportObject* stream) {
 }
 
 bool give_bytes(TransportObject* stream, const char* data, size_t size) {
-    static const Name data_received("data_received");
     PyObject* bytes = PyBytes_FromStringAndSize(data, Py_ssize_t(size));
-    PyObject* result = bytes ? call(stream->protocol, data_received, bytes) : nullptr;
+    PyObject* result = bytes ? protocol_data_received(stream->protocol, bytes) : nullptr;
     Py_XDECREF(bytes);
     if (!result) return !stream->is_pipe && fail(stream, "Fatal error: protocol.data_received() call failed.");
     Py_DECREF(result);
@@ -218,6 +219,11 @@ PyObject* write(PyObject* self, PyObject* data) {
     Py_RETURN_NONE;
 }
 
+const PlainMethod& plain_write() {
+    static const PlainMethod method("write", write);
+    return method;
+}
+
 PyObject* writelines(PyObject* self, PyObject* list) {
     if (!takes_data(transport_of(self), "writelines")) return nullptr;
     PyObject* none = PyBytes_FromStringAndSize(nullptr, 0);
@@ -284,6 +290,19 @@ PyObject* watch_reader(PyObject* self, PyObject*) {
 }
 
 } // namespace
+
+PyObject* transport_write(PyObject* transport, PyObject* data) {
+    const PlainMethod& method = plain_write();
+    Py_INCREF(transport); // the protocol may drop the last other reference when it is told to pause
+    bool direct = method.is_of(Py_TYPE(transport)) && !transport_of(transport)->own_write;
+    PyObject* result = direct ? write(transport, data) : PyObject_CallMethodOneArg(transport, method.name, data);
+    Py_DECREF(transport);
+    return result;
+}
+
+int set_attribute_of_writer(PyObject* self, PyObject* name, PyObject* value) {
+    return plain_write().set_attribute(self, name, value, transport_of(self)->own_write);
+}
 
 PyMethodDef reading_methods[] = {
     {"is_reading", is_reading, METH_NOARGS, "is_reading($self, /)\n--\n\nWhether the protocol may receive data."},

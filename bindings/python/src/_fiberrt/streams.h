@@ -25,12 +25,16 @@ struct ProtocolObject {
     PyObject_HEAD PyObject* reader_reference; // weak
     bool paused;                              // writing is
     bool connection_lost;
+    bool own_data_received; // the program has set the instance's attribute data_received
 };
 
 inline bool is_none(PyObject* object) { return !object || object == Py_None; }
 
 // Raises an exception, an instance or a class, as `raise` does.
 void raise_object(PyObject* exception);
+
+// Calls data_received() of any protocol. Returns its result, or null with an exception set.
+PyObject* protocol_data_received(PyObject* protocol, PyObject* data);
 
 extern PyTypeObject ReaderType, ReaderProtocolType, WriterType;
 

@@ -304,6 +304,7 @@ PyObject* transport_type(PyObject*, PyObject* const* args, Py_ssize_t count) {
         {Py_tp_new, slot(PyType_GenericNew)},
         {Py_tp_methods, methods->data()},
         {Py_tp_members, members},
+        {Py_tp_setattro, slot(strchr(kinds, 'w') ? set_attribute_of_writer : PyObject_GenericSetAttr)},
         {0, nullptr},
     };
     PyType_Spec spec = {name, int(transport_base_bytes + sizeof(TransportObject)), 0,

@@ -47,7 +47,8 @@ struct TransportObject {
     bool eof; // write_eof() has been called
     bool paused;
     bool protocol_paused;
-    bool held; // reads has reported an event while reading was paused
+    bool own_write; // the program has set the instance's attribute write
+    bool held;      // reads has reported an event while reading was paused
     size_t waiting_bytes() const { return pending.size() + datagram_bytes; }
 };
 
@@ -93,6 +94,12 @@ int for_protocol(TransportObject* transport, Function function) {
     Py_XDECREF(done);
     return done ? 0 : -1;
 }
+
+// Calls write() of any transport. Returns its result, or null with an exception set.
+PyObject* transport_write(PyObject* transport, PyObject* data);
+
+// tp_setattro of transports that send a stream.
+int set_attribute_of_writer(PyObject* self, PyObject* name, PyObject* value);
 
 // The methods of a kind of transports.
 extern PyMethodDef reading_methods[]; // of those that receive a stream

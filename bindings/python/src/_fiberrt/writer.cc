@@ -29,9 +29,8 @@ PyObject* set_one(PyObject* attribute, const char* name) {
 PyObject* write(PyObject* self, PyObject* const* args, Py_ssize_t count, PyObject* names) {
     PyObject* data[1] = {};
     if (!take_arguments("write", args, count, names, {"data"}, data, 1)) return nullptr;
-    static PyObject* name = PyUnicode_InternFromString("write");
     PyObject* transport = set_one(writer_of(self)->transport, "_transport");
-    PyObject* result = transport ? PyObject_CallMethodOneArg(transport, name, *data) : nullptr;
+    PyObject* result = transport ? transport_write(transport, *data) : nullptr;
     if (!result) return nullptr;
     Py_DECREF(result);
     Py_RETURN_NONE;

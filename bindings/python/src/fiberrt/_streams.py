@@ -39,7 +39,6 @@ def _make_in_place_of(plain: type, ours: Any, loop_at: int) -> None:
     plain.__new__ = __new__  # type: ignore[method-assign, assignment]
 
 
-_fiberrt.set_own_reader(StreamReader)
 _make_in_place_of(asyncio.StreamReader, StreamReader, 1)
 _make_in_place_of(asyncio.StreamReaderProtocol, StreamReaderProtocol, 2)
 _make_in_place_of(asyncio.StreamWriter, StreamWriter, 3)
