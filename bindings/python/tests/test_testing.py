@@ -486,9 +486,34 @@ def test_functions_of_register_at_fork_are_not_called_in_each_run(tmp_path):
 
     @simulate(seeds=3)
     def test_it():
-        assert calls == ["before", "child"]  # of the process that makes the runs
+        assert calls == ["before", "child"] * 2  # of the process that decides about runs, and of the one that forks them
 
     test_it()
+    """
+    status, told = run(tmp_path, code)
+    assert status == 0, told
+
+
+def test_objects_have_the_same_addresses_in_each_run(tmp_path):
+    code = """
+    import multiprocessing
+    from fiberrt.testing import simulate
+
+    class Thing:
+        def __init__(self, number):
+            self.number = number
+
+    orders = multiprocessing.get_context("fork").RawArray("q", 60)
+    ran = multiprocessing.get_context("fork").RawValue("i")
+
+    @simulate(seeds=50, jobs=2)
+    def test_it():
+        things = {Thing(number) for number in range(1000)}
+        orders[ran.value] = hash(tuple(thing.number for thing in things))
+        ran.value += 1
+
+    test_it()
+    assert ran.value > 10 and len(set(orders[: ran.value])) == 1, list(orders)
     """
     status, told = run(tmp_path, code)
     assert status == 0, told
@@ -510,7 +535,7 @@ def test_a_thread_that_starts_after_each_fork_leaves_the_simulation(tmp_path):
     test_it()
     """
     status, told = run(tmp_path, code)
-    assert status == 1 and "_thread.start_new_thread() starts a thread of the system" in told, told
+    assert status == 1 and "a function of os.register_at_fork() has started a thread of the system" in told, told
 
 
 def test_the_process_that_makes_the_runs_does_not_grow(tmp_path):

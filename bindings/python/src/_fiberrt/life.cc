@@ -3,7 +3,11 @@
 #include "functions.h"
 #include "waiting.h"
 
+#include <errno.h>
+#include <signal.h>
 #include <stdio.h>
+#include <stdlib.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 namespace fiberrt_python {
@@ -54,11 +58,51 @@ PyObject* forked(PyObject*, PyObject*) {
     Py_RETURN_NONE;
 }
 
-// As os.fork(), but the interpreter notices nothing: its locks, thread states and functions of os.register_at_fork() are
-// for the child of a process with several threads, and take longer than the fork.
-PyObject* fork_alone(PyObject*, PyObject*) {
-    pid_t child = fork();
-    return child < 0 ? PyErr_SetFromErrno(PyExc_OSError) : PyLong_FromLong(child);
+// A request to serve_forks(), and its answer: 8 bytes each.
+bool receive(int fd, int64_t* number) {
+    ssize_t count;
+    do count = read(fd, number, sizeof *number);
+    while (count < 0 && errno == EINTR);
+    return count == sizeof *number;
+}
+
+// Forks and waits for another process, which sends requests. Nothing is allocated here, so each child begins with the
+// same memory: addresses, and orders that depend on them, are the same. os.fork() would also call the functions of
+// os.register_at_fork(), and prepare the interpreter for the child of a process with several threads. Both take longer
+// than the fork.
+PyObject* serve_forks(PyObject*, PyObject* args) {
+    int requests;
+    int answers;
+    int places;
+    if (!PyArg_ParseTuple(args, "iii", &requests, &answers, &places)) return nullptr;
+    auto* children = static_cast<pid_t*>(calloc(size_t(places), sizeof(pid_t)));
+    if (!children) return PyErr_NoMemory();
+    int64_t request;
+    while (receive(requests, &request)) {
+        int64_t answer = 0;
+        if (request < 0) { // wait
+            int status = 0;
+            pid_t* child = &children[-1 - request];
+            while (waitpid(*child, &status, 0) < 0 && errno == EINTR) {}
+            *child = 0;
+            answer = status;
+        } else { // fork
+            answer = fork();
+            if (answer == 0) {
+                close(requests);
+                close(answers);
+                return PyLong_FromLongLong(request);
+            }
+            if (answer > 0) children[request] = pid_t(answer);
+            if (answer < 0) answer = -errno;
+        }
+        if (write(answers, &answer, sizeof answer) != sizeof answer) break;
+    }
+    for (int i = 0; i < places; i++) {
+        if (children[i]) kill(children[i], SIGKILL);
+    }
+    while (waitpid(-1, nullptr, 0) > 0 || errno == EINTR) {}
+    _exit(0);
 }
 
 } // namespace
@@ -68,9 +112,12 @@ PyMethodDef life_functions[] = {
      "shut_down(seconds, /)\n--\n\nCancel this thread's other fibers, wait for them for at most that time, and print "
      "exceptions that the program has not seen. Return the number of fibers left."},
     {"forked", forked, METH_NOARGS, "forked()\n--\n\nFor os.register_at_fork."},
-    {"fork_alone", fork_alone, METH_NOARGS,
-     "fork_alone()\n--\n\nFork a process that has one thread, without calling the functions of os.register_at_fork(). "
-     "Return 0 in the child, and the child's number in the parent."},
+    {"serve_forks", serve_forks, METH_VARARGS,
+     "serve_forks(requests, answers, places, /)\n--\n\nServe requests that come by one descriptor, numbers of 8 bytes, "
+     "and\nwrite an answer to each to the other descriptor. N, from 0 and below places: fork, and answer with the "
+     "process ID or a negative errno;\nin the child, return N. -1 - N: wait for that child, and answer with its "
+     "status. "
+     "After the last request, the process kills its children and ends.\nIt must have one thread."},
     {nullptr, nullptr, 0, nullptr},
 };
 

@@ -16,6 +16,7 @@ import tempfile
 import time
 from collections import deque
 from collections.abc import Iterable
+from contextlib import closing
 from dataclasses import dataclass, field
 from typing import NoReturn
 
@@ -73,32 +74,55 @@ def _place_in(dump: str, program: Program) -> str:
 
 
 class Explorer:
-    """Makes the runs of one test. It lives in the process that is forked for them."""
+    """Decides which runs of a test are made. The runs are children of another process, whose memory does not change, so
+    that each begins with the same memory."""
 
     def __init__(self, test: Test, settings: Settings, jobs: int, folder: str) -> None:
-        self.test, self.settings, self.jobs, self.folder = test, settings, jobs, folder
+        self.settings, self.jobs, self.folder = settings, jobs, folder
         self.program = Program(settings.modules)
         self.program.look_at_modules()
         _run.configure(settings)
         self.slots = [Slot(f"{folder}/run{i}") for i in range(jobs + 1)]
         self.runs = 0
+        self.usual = 0  # the number of choices of the ordinary run
         self.parent = posix.getppid()
-        # The functions of os.register_at_fork() have been called in this process. They are for other threads, and for
-        # random numbers, which are equal in each run.
-        self._fork = _fiberrt.fork_alone if _run.thread_count() == 1 else _fork
+        self._output = posix.memfd_create("output")
+        requests, self._requests = posix.pipe()
+        self._answers, answers = posix.pipe()
+        self._server = _fork()
+        if self._server == 0:
+            try:
+                for own in (self._requests, self._answers, _writer):
+                    posix.close(own)
+                slot = _fiberrt.serve_forks(requests, answers, len(self.slots))
+                _run.be(test, settings, self.program, self.slots[slot], self._output)
+            finally:
+                posix._exit(0)
+        posix.close(requests)
+        posix.close(answers)
+
+    def close(self) -> None:
+        posix.close(self._requests)
+        posix.waitpid(self._server, 0)
+
+    def _ask(self, number: int) -> int:
+        posix.write(self._requests, number.to_bytes(8, sys.byteorder, signed=True))
+        answer = posix.read(self._answers, 8)
+        if not answer:
+            raise RuntimeError("the process that forks the simulated runs has died")
+        return int.from_bytes(answer, sys.byteorder, signed=True)
 
     def _start(self, slot: Slot, run: Run) -> int:
-        slot.clear()
         if run.choices is not None and len(run.choices) > _LONG_LIST:
             path = f"{self.folder}/list"
             with open(path, "w") as file:
                 file.write(run.choices)
             run = run._replace(choices="@" + path)
+        slot.request(run)
         self.runs += 1
-        pid: int = self._fork()
-        if pid == 0:
-            posix.close(_writer)
-            _run.be(self.test, self.settings, self.program, slot, run)
+        pid = self._ask(self.slots.index(slot))
+        if pid < 0:
+            raise OSError(-pid, f"a simulated run cannot be forked: {os.strerror(-pid)}")
         return pid
 
     def _end(self, pid: int, slot: Slot) -> Outcome:
@@ -113,10 +137,9 @@ class Explorer:
         if self.settings.timeout_s:
             _signal.alarm(2 * self.settings.timeout_s + 1)
         try:
-            _, ended = posix.waitpid(pid, 0)
-        except BaseException:
+            ended = self._ask(-1 - self.slots.index(slot))
+        except BaseException:  # the server waits for the run, so it would not notice the end of this process
             posix.kill(pid, 9)
-            posix.waitpid(pid, 0)
             raise
         finally:
             _signal.alarm(0)
@@ -125,13 +148,15 @@ class Explorer:
 
     def run(self, seed: int, choices: str | None = None, trace: str = "", recorded: bool = False,
             tale_always: bool = False, kept: bool = True) -> Outcome:  # fmt: skip
-        output = posix.memfd_create("output") if recorded and kept else -1
+        kept = kept and recorded
+        if kept:
+            posix.ftruncate(self._output, 0)
+            posix.lseek(self._output, 0, 0)
         slot = self.slots[-1]
-        _run.tale_always = tale_always
-        outcome = self._end(self._start(slot, Run(seed, choices, trace, recorded, output)), slot)
-        if output >= 0:
-            outcome.output = posix.pread(output, 100_000, 0).decode(errors="replace")
-            posix.close(output)
+        run = Run(seed, choices, trace, recorded, kept, tale_always, self.usual)
+        outcome = self._end(self._start(slot, run), slot)
+        if kept:
+            outcome.output = posix.pread(self._output, 100_000, 0).decode(errors="replace")
             if outcome.kind == "hang":
                 outcome.text = f"{_place_in(outcome.output, self.program)}: {outcome.text}"
         return outcome
@@ -154,7 +179,7 @@ class Explorer:
                         break
                     seed, choices = entry
                     slot = free.pop()
-                    running.append((self._start(slot, Run(seed, choices)), seed, choices, slot))
+                    running.append((self._start(slot, Run(seed, choices, usual=self.usual)), seed, choices, slot))
                 if not running:
                     return skipped
                 if posix.getppid() != self.parent:
@@ -167,9 +192,9 @@ class Explorer:
                 if outcome.status == SKIPPED and not kind:
                     skipped = skipped or (seed, choices, outcome)
         finally:
-            for pid, _, _, _ in running:
+            for pid, _, _, slot in running:
                 posix.kill(pid, 9)
-                posix.waitpid(pid, 0)
+                self._ask(-1 - self.slots.index(slot))
 
     def choices_of(self, seed: int, list_: str | None = None) -> tuple[list[Choice], int, Outcome]:
         """Run a seed, or a list, with a trace. Return its choices that are not 0, and the number of all."""
@@ -247,9 +272,9 @@ class Explorer:
     def explore(self, seeds: Iterable[int], until: float) -> tuple[int | None, Outcome]:
         """Make the ordinary run, then those of the seeds, until one fails. Return its seed and its outcome. If none
         fails, return the outcome of one that was skipped, or that all have passed."""
-        _, _run.usual, outcome = self.choices_of(0, "")
+        _, self.usual, outcome = self.choices_of(0, "")
         first = next(iter(seeds), None)
-        no_choice = _run.usual <= _CHOICES_OF_BEGIN  # so all runs are equal
+        no_choice = self.usual <= _CHOICES_OF_BEGIN  # so all runs are equal
         if outcome.failed or first is None or (outcome.status == SKIPPED and no_choice):
             return None, outcome
         other = self.difference(first)
@@ -329,10 +354,17 @@ def explore_here(test: Test, settings: Settings, seeds: Iterable[int], jobs: int
     _prepare(choices is not None)
     begun = _now()
     report = Report()
-    with tempfile.TemporaryDirectory(prefix="fiberrt-testing-") as folder:
-        explorer = Explorer(test, settings, jobs, folder)
+    if _run.thread_count() > 1:
+        why = "a function of os.register_at_fork() has started a thread of the system, which the simulation cannot repeat"
+        report.outcome = Outcome(LEFT, "thread", why)
+        return report
+    if choices is not None:
+        settings.timeout_s = 0  # there may be a debugger
+    with (
+        tempfile.TemporaryDirectory(prefix="fiberrt-testing-") as folder,
+        closing(Explorer(test, settings, jobs, folder)) as explorer,
+    ):
         if choices is not None:
-            settings.timeout_s = 0  # there may be a debugger
             report.outcome = explorer.run(0, choices, recorded=True, kept=False)
             report.choices, report.replay = choices, True
         else:

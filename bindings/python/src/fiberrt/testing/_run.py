@@ -31,7 +31,6 @@ _PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
 
 inside = False  # whether this process is a run
 folder = ""  # for the files of this run, in which an earlier run may have left some; no other run uses it now
-tale_always = False  # whether a run tells its tale even if it passes
 usual = 0  # the number of choices of an ordinary run
 
 
@@ -83,18 +82,30 @@ class Slot:
             if len(data) <= _ROOM - 8:
                 break
             data = pickle.dumps(_trimmed(outcome, most))
+        self._put(data)
+
+    def request(self, run: Run) -> None:
+        """Say which run is made next."""
+        self._put(pickle.dumps(run))
+
+    def requested(self) -> Run:
+        run: Run = pickle.loads(self._get())
+        self._memory[:8] = bytes(8)
+        return run
+
+    def _put(self, data: bytes) -> None:
         self._memory[8 : 8 + len(data)] = data
         self._memory[:8] = len(data).to_bytes(8, "little")
 
-    def clear(self) -> None:
-        self._memory[:8] = bytes(8)
+    def _get(self) -> bytes:
+        return self._memory[8 : 8 + int.from_bytes(self._memory[:8], "little")]
 
     def take(self, status: int) -> Outcome:
         """Return the Outcome of a run whose process has ended with this exit status."""
-        size = int.from_bytes(self._memory[:8], "little")
-        if not size:
+        data = self._get()
+        if not data:
             return Outcome(FAILED, f"exit {status}", f"the process ended, with status {status}, before the test did")
-        outcome: Outcome = pickle.loads(self._memory[8 : 8 + size])
+        outcome: Outcome = pickle.loads(data)
         return outcome
 
 
@@ -127,7 +138,9 @@ class Run(NamedTuple):
     choices: str | None = None  # a list, instead of those of the seed
     trace: str = ""  # the file for the trace
     recorded: bool = False
-    output: int = -1  # the descriptor for standard output and error
+    kept: bool = False  # whether standard output and error are kept
+    tale_always: bool = False  # whether it tells its tale even if it passes
+    usual: int = 0  # the number of choices of the ordinary run
 
 
 def configure(settings: Settings) -> None:
@@ -272,11 +285,14 @@ def begin(settings: Settings, program: Program) -> None:
     _fiberrt.preempt(points, settings.preemptions, lines, settings.preemptions)
 
 
-def be(test: Test, settings: Settings, program: Program, slot: Slot, run: Run) -> NoReturn:
-    """Run the test, put the outcome into the slot, and end the process."""
-    global inside, folder
+def be(test: Test, settings: Settings, program: Program, slot: Slot, output: int) -> NoReturn:
+    """Make the run that the slot requests, put the outcome into it, and end the process. output: a descriptor for
+    standard output and error."""
+    global inside, folder, usual
     inside, folder = True, slot.folder
     try:
+        run = slot.requested()
+        usual = run.usual
         _signal.signal(_signal.SIGTERM, _signal.SIG_DFL)
         _signal.signal(_signal.SIGALRM, _signal.SIG_DFL)
         errors = threading.excepthook = _ThreadErrors()
@@ -286,21 +302,23 @@ def be(test: Test, settings: Settings, program: Program, slot: Slot, run: Run) -
             faulthandler.enable(2)
             if settings.timeout_s:
                 faulthandler.register(_signal.SIGALRM, file=2, chain=True)
-        if run.output >= 0:
-            posix.dup2(run.output, 1)
-            posix.dup2(run.output, 2)
+        if run.kept:
+            posix.dup2(output, 1)
+            posix.dup2(output, 2)
         _choose(run)
         begin(settings, program)
         error = _call(test, errors)
         _fiberrt.stop_preempting()
-        slot.put(_outcome(test, program, error, errors))
+        slot.put(_outcome(test, program, error, errors, run.tale_always))
     except BaseException as error:
         slot.put(Outcome(LEFT, "fiberrt.testing", _outside.left or _tell(error)))
     finally:
         posix._exit(0)
 
 
-def _outcome(test: Test, program: Program, error: BaseException | None, errors: _ThreadErrors) -> Outcome:
+def _outcome(
+    test: Test, program: Program, error: BaseException | None, errors: _ThreadErrors, tale_always: bool
+) -> Outcome:
     recorder, _record.current = _record.current, None
     why = _outside.left or _why_left(error, program)
     if why:
