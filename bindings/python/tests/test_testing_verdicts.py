@@ -418,3 +418,28 @@ def test_a_function_that_would_not_run_the_test_is_refused():
     for function in (coroutine, generator):
         with pytest.raises(TypeError, match="would not"):
             simulate(function)
+
+
+def test_a_run_of_a_program_after_python_c_repeats_although_it_is_recorded():
+    code = textwrap.dedent(HEAD) + textwrap.dedent("""
+    from dataclasses import dataclass
+
+    @dataclass
+    class Account:
+        balance: int = 100
+        def deposit(self, amount):
+            old = self.balance
+            self.balance = old + amount
+
+    @simulate(switches="lines")
+    def test_it():
+        account = Account()
+        tellers = [threading.Thread(target=account.deposit, args=(n,), name=f"teller {n}") for n in (10, 20)]
+        for teller in tellers: teller.start()
+        for teller in tellers: teller.join()
+        assert account.balance == 130
+    test_it()
+    """)
+    done = subprocess.run([sys.executable, "-Bc", code], capture_output=True, text=True)
+    assert done.returncode == 1 and "teller 10 is preempted before <string>:" in done.stderr, done.stderr
+    assert "To repeat it:" in done.stderr and "__create_fn__" not in done.stderr, done.stderr

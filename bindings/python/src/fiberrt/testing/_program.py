@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import os
+import re
 import sys
 import sysconfig
 from collections.abc import Iterable
@@ -15,6 +16,21 @@ _TEXTS = ("<doctest", "<ipython", "<stdin")
 _INSTALLED = ("site-packages", "dist-packages")
 
 
+def _codes_of_command() -> set[tuple[str, int]] | None:
+    """Return the names and first lines of all code of the text after python -c; None: this is another program. Code that
+    namedtuple and dataclass compile has the same file name, and so has code that xdist sends to its workers."""
+    if sys.argv[:1] != ["-c"]:
+        return None
+    options = sys.orig_argv[1:]
+    text = next((text for option, text in zip(options, options[1:]) if re.fullmatch("-[a-zA-Z]*c", option)), "")
+    left, found = [compile(text, "<string>", "exec")], set()
+    while left:
+        code = left.pop()
+        found.add((code.co_qualname, code.co_firstlineno))
+        left += [constant for constant in code.co_consts if isinstance(constant, CodeType)]
+    return found
+
+
 class Program:
     """The code whose lines are traced and shown: all except the standard library and installed packages. `modules` are
     names of other modules or packages that belong to it."""
@@ -24,6 +40,7 @@ class Program:
         self._library = tuple({os.path.realpath(paths[name]) + os.sep for name in ("stdlib", "platstdlib")})
         self._more = tuple(self._place_of(name) for name in modules)
         self._known: dict[str, bool] = {}  # the answers for names of files
+        self._command = _codes_of_command()
 
     @staticmethod
     def _place_of(name: str) -> str:
@@ -47,8 +64,8 @@ class Program:
                 self.contains_file(name)
 
     def _contains_file(self, name: str) -> bool:
-        if name.startswith("<"):  # compiled from a text: by namedtuple, for example, except for python -c
-            return name.startswith(_TEXTS) or (name == "<string>" and sys.argv[0] == "-c")
+        if name.startswith("<"):  # compiled from a text
+            return name.startswith(_TEXTS) or (name == "<string>" and self._command is not None)
         if name.startswith(self._more) if self._more else False:
             return True
         if name.startswith(_PACKAGE + os.sep):
@@ -58,4 +75,6 @@ class Program:
         return not os.path.realpath(name).startswith(self._library)
 
     def contains(self, code: CodeType) -> bool:
+        if code.co_filename == "<string>":
+            return self._command is not None and (code.co_qualname, code.co_firstlineno) in self._command
         return self.contains_file(sys.intern(code.co_filename))
