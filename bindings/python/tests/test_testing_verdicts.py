@@ -443,3 +443,24 @@ def test_a_run_of_a_program_after_python_c_repeats_although_it_is_recorded():
     done = subprocess.run([sys.executable, "-Bc", code], capture_output=True, text=True)
     assert done.returncode == 1 and "teller 10 is preempted before <string>:" in done.stderr, done.stderr
     assert "To repeat it:" in done.stderr and "__create_fn__" not in done.stderr, done.stderr
+
+
+def test_a_bounded_semaphore_is_a_semaphore(tmp_path):
+    code = HEAD + """
+    made = threading.BoundedSemaphore(2)
+
+    @simulate(seeds=3)
+    def test_it():
+        for semaphore in (made, threading.BoundedSemaphore(2)):
+            assert isinstance(semaphore, threading.Semaphore)
+            with semaphore:
+                pass
+            try:
+                semaphore.release()
+            except ValueError:
+                continue
+            assert False
+    test_it()
+    """
+    status, told = run(tmp_path, code)
+    assert status == 0, told

@@ -88,9 +88,8 @@ class Semaphore(_Lock, _fiberrt.Semaphore):
     _release_save = _acquire_restore = None  # type: ignore[assignment]
 
 
-class BoundedSemaphore(_Lock, _fiberrt.BoundedSemaphore):
+class BoundedSemaphore(Semaphore, _fiberrt.BoundedSemaphore):
     _first = _fiberrt.BoundedSemaphore
-    _release_save = _acquire_restore = None  # type: ignore[assignment]
 
 
 class Event(_fiberrt.Event):
