@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// The clocks of Python in a simulation, for fiberrt.testing: functions of time, datetime.datetime.now() and os.urandom()
-// get other implementations, in their own function objects. So names that modules have imported change, too.
+// The clocks of Python in a simulation, for fiberrt.testing: functions of time, datetime.datetime.now(), os.urandom(),
+// os.getrandom() and the C part of uuid1() get other implementations, in their own function objects. So names that modules
+// have imported change, too.
 #include "functions.h"
 #include "waiting.h"
 
@@ -14,8 +15,12 @@ namespace {
 // The simulated machine's time of day begins 2,000,000,000 seconds after 1970, as for adopted libraries.
 constexpr int64_t epoch_ns = FIBER_SEC(2'000'000'000);
 
+// uuid1() counts units of 100 ns from 1582.
+constexpr uint64_t uuid_units_before_1970 = 0x01b21dd213814000;
+
 int64_t first_now = -1;
-uint64_t random_state; // of urandom()
+uint64_t random_state;   // of urandom()
+uint64_t last_uuid_time; // of uuid1()
 
 int64_t day_ns() {
     int64_t now = fiber_now();
@@ -32,6 +37,36 @@ PyObject* day_int(PyObject*, PyObject*) { return PyLong_FromLongLong(day_ns()); 
 
 // The implementations before.
 PyCFunction first_gmtime, first_localtime, first_ctime, first_asctime, first_strftime;
+PyCFunction first_clock, first_clock_ns;
+bool clock_takes_tuple; // the arguments of clock_gettime(): a tuple, or one object
+
+// Returns the time of the clock that clock_gettime() is asked for; -1 if the clock has no simulated time.
+int64_t clock_of(PyObject* args) {
+    if (clock_takes_tuple) args = PyTuple_GET_SIZE(args) == 1 ? PyTuple_GET_ITEM(args, 0) : Py_None;
+    if (!PyLong_Check(args)) return -1;
+    switch (PyLong_AsLong(args)) {
+    case CLOCK_REALTIME:
+    case CLOCK_REALTIME_COARSE:
+    case CLOCK_TAI: return day_ns();
+    case CLOCK_MONOTONIC:
+    case CLOCK_MONOTONIC_RAW:
+    case CLOCK_MONOTONIC_COARSE:
+    case CLOCK_BOOTTIME:
+    case CLOCK_PROCESS_CPUTIME_ID:
+    case CLOCK_THREAD_CPUTIME_ID: return fiber_now();
+    default: PyErr_Clear(); return -1; // of PyLong_AsLong(), for a number out of range
+    }
+}
+
+PyObject* clock_now(PyObject* self, PyObject* args) {
+    int64_t ns = clock_of(args);
+    return ns < 0 ? first_clock(self, args) : PyFloat_FromDouble(seconds_of(ns));
+}
+
+PyObject* clock_now_ns(PyObject* self, PyObject* args) {
+    int64_t ns = clock_of(args);
+    return ns < 0 ? first_clock_ns(self, args) : PyLong_FromLongLong(ns);
+}
 
 // Calls gmtime(), localtime() or ctime() with the simulated time if the caller has given none.
 PyObject* with_time(PyCFunction first, PyObject* self, PyObject* args) {
@@ -76,7 +111,9 @@ PyObject* datetime_now(PyObject* type, PyObject* args, PyObject* names) {
     return datetime_of(type, "fromtimestamp", zone);
 }
 
-PyObject* datetime_now_fast(PyObject* type, PyObject* const* args, Py_ssize_t count, PyObject* names) {
+// Calls an implementation that takes a tuple and a dict.
+PyObject* with_tuple_and_dict(PyCFunctionWithKeywords call, PyObject* self, PyObject* const* args, Py_ssize_t count,
+                              PyObject* names) {
     PyObject* tuple = PyTuple_New(count);
     PyObject* dict = PyDict_New();
     PyObject* result = nullptr;
@@ -84,11 +121,15 @@ PyObject* datetime_now_fast(PyObject* type, PyObject* const* args, Py_ssize_t co
     for (Py_ssize_t i = 0; i < count; i++) PyTuple_SET_ITEM(tuple, i, Py_NewRef(args[i]));
     for (Py_ssize_t i = 0; names && i < PyTuple_GET_SIZE(names); i++)
         if (PyDict_SetItem(dict, PyTuple_GET_ITEM(names, i), args[count + i]) < 0) goto end;
-    result = datetime_now(type, tuple, dict);
+    result = call(self, tuple, dict);
 end:
     Py_XDECREF(tuple);
     Py_XDECREF(dict);
     return result;
+}
+
+PyObject* datetime_now_fast(PyObject* type, PyObject* const* args, Py_ssize_t count, PyObject* names) {
+    return with_tuple_and_dict(datetime_now, type, args, count, names);
 }
 
 PyObject* datetime_utcnow(PyObject* type, PyObject*) {
@@ -100,9 +141,7 @@ PyObject* datetime_utcnow(PyObject* type, PyObject*) {
 }
 
 // Bytes that the simulation's choices do not decide: the same in each run.
-PyObject* urandom(PyObject*, PyObject* count) {
-    Py_ssize_t size = PyNumber_AsSsize_t(count, PyExc_OverflowError);
-    if (size == -1 && PyErr_Occurred()) return nullptr;
+PyObject* random_bytes(Py_ssize_t size) {
     if (size < 0) {
         PyErr_SetString(PyExc_ValueError, "negative argument not allowed");
         return nullptr;
@@ -115,6 +154,86 @@ PyObject* urandom(PyObject*, PyObject* count) {
     return bytes;
 }
 
+PyObject* urandom(PyObject*, PyObject* count) {
+    Py_ssize_t size = PyNumber_AsSsize_t(count, PyExc_OverflowError);
+    return size == -1 && PyErr_Occurred() ? nullptr : random_bytes(size);
+}
+
+PyObject* getrandom(PyObject*, PyObject* args, PyObject* names) {
+    static const char* keywords[] = {"size", "flags", nullptr};
+    Py_ssize_t size;
+    int flags = 0;
+    if (!PyArg_ParseTupleAndKeywords(args, names, "n|i:getrandom", const_cast<char**>(keywords), &size, &flags))
+        return nullptr;
+    return random_bytes(size);
+}
+
+PyObject* getrandom_fast(PyObject* self, PyObject* const* args, Py_ssize_t count, PyObject* names) {
+    return with_tuple_and_dict(getrandom, self, args, count, names);
+}
+
+// Returns the bytes of a UUID of version 1, of the simulated time and a fixed machine, and None, as libuuid does if it
+// does not ask its daemon.
+PyObject* uuid1_bytes(PyObject*, PyObject*) {
+    uint64_t time = uint64_t(day_ns()) / 100 + uuid_units_before_1970;
+    if (time <= last_uuid_time) time = last_uuid_time + 1;
+    last_uuid_time = time;
+    const unsigned char parts[16] = {
+        static_cast<unsigned char>(time >> 24),
+        static_cast<unsigned char>(time >> 16),
+        static_cast<unsigned char>(time >> 8),
+        static_cast<unsigned char>(time),
+        static_cast<unsigned char>(time >> 40),
+        static_cast<unsigned char>(time >> 32),
+        static_cast<unsigned char>(0x10 | (time >> 56 & 0xf)),
+        static_cast<unsigned char>(time >> 48),
+        0x80, // the variant, and a clock sequence of 0
+        0,
+        2, // a local address
+        0,
+        0,
+        0,
+        0,
+        1,
+    };
+    PyObject* bytes = PyBytes_FromStringAndSize(reinterpret_cast<const char*>(parts), sizeof parts);
+    PyObject* result = bytes ? PyTuple_Pack(2, bytes, Py_None) : nullptr;
+    Py_XDECREF(bytes);
+    return result;
+}
+
+PyMethodDef* method_of(PyObject* function) {
+    return PyCFunction_Check(function) ? reinterpret_cast<PyCFunctionObject*>(function)->m_ml : nullptr;
+}
+
+PyObject* replace_sleep(PyObject* module, PyObject* function) {
+    PyObject* own = PyObject_GetAttrString(module, "sleep");
+    if (!own) return nullptr;
+    PyMethodDef* before = method_of(function);
+    PyMethodDef* by = method_of(own);
+    Py_DECREF(own);
+    if (!before || !by || before->ml_flags != by->ml_flags) {
+        PyErr_SetString(PyExc_TypeError, "only a builtin function of one argument can be replaced");
+        return nullptr;
+    }
+    before->ml_meth = by->ml_meth;
+    Py_RETURN_NONE;
+}
+
+PyObject* real_now(PyObject*, PyObject*) {
+    timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return PyFloat_FromDouble(double(now.tv_sec) + double(now.tv_nsec) * 1e-9);
+}
+
+// Whether the interpreter has a module.
+bool has_module(const char* name) {
+    PyObject* module = PyImport_ImportModule(name);
+    if (!module) PyErr_Clear();
+    Py_XDECREF(module);
+    return module != nullptr;
+}
+
 // Gives a builtin function or a method of a builtin type another implementation, if it is called in the given way.
 // Returns the former implementation; null if the object is another thing, or with an exception set.
 PyCFunction replace(const char* module, const char* type, const char* name, PyCFunction by, int how) {
@@ -123,8 +242,7 @@ PyCFunction replace(const char* module, const char* type, const char* name, PyCF
     PyObject* function = holder ? PyObject_GetAttrString(holder, name) : nullptr;
     Py_XDECREF(holder);
     PyCFunction before = nullptr;
-    if (function && PyCFunction_Check(function)) {
-        PyMethodDef* method = reinterpret_cast<PyCFunctionObject*>(function)->m_ml;
+    if (PyMethodDef* method = function ? method_of(function) : nullptr) {
         constexpr int ways = METH_VARARGS | METH_KEYWORDS | METH_NOARGS | METH_O | METH_FASTCALL;
         if ((method->ml_flags & ways) == how) {
             before = method->ml_meth;
@@ -137,7 +255,8 @@ PyCFunction replace(const char* module, const char* type, const char* name, PyCF
 
 PyObject* virtualize(PyObject*, PyObject*) {
     static bool done;
-    random_state = 0;
+    random_state = last_uuid_time = 0;
+    first_now = -1;
     if (done) return PyList_New(0);
     PyObject* left = PyList_New(0); // names of functions that keep their implementation
     if (!left) return nullptr;
@@ -163,7 +282,14 @@ PyObject* virtualize(PyObject*, PyObject*) {
     if (!replace("datetime", "datetime", "now", as_method(datetime_now), METH_VARARGS | METH_KEYWORDS))
         put("datetime", "datetime", "now", as_method(datetime_now_fast), METH_FASTCALL | METH_KEYWORDS);
     put("datetime", "datetime", "utcnow", datetime_utcnow, METH_NOARGS);
+    first_clock = replace("time", nullptr, "clock_gettime", clock_now, METH_VARARGS);
+    clock_takes_tuple = first_clock != nullptr;
+    int how = clock_takes_tuple ? METH_VARARGS : METH_O;
+    if (!first_clock) first_clock = put("time", nullptr, "clock_gettime", clock_now, how);
+    first_clock_ns = put("time", nullptr, "clock_gettime_ns", clock_now_ns, how);
     put("posix", nullptr, "urandom", urandom, METH_O);
+    put("posix", nullptr, "getrandom", as_method(getrandom_fast), METH_FASTCALL | METH_KEYWORDS);
+    if (has_module("_uuid")) put("_uuid", nullptr, "generate_time_safe", uuid1_bytes, METH_NOARGS);
     if (PyErr_Occurred()) {
         Py_DECREF(left);
         return nullptr;
@@ -176,11 +302,17 @@ PyObject* virtualize(PyObject*, PyObject*) {
 
 PyMethodDef virtual_clock_functions[] = {
     {"virtualize", virtualize, METH_NOARGS,
-     "virtualize()\n--\n\nMake time, datetime and os.urandom() of this process use the time of the simulation, and "
-     "bytes "
-     "that are the same in\neach run. Cannot be undone. A later call only lets the bytes begin again. Returns the "
-     "names of functions that could not "
-     "be\nreplaced."},
+     "virtualize()\n--\n\nMake time, datetime, uuid1(), os.urandom() and os.getrandom() of this process use the time "
+     "of "
+     "the simulation, and\nbytes that are the same in each run. Cannot be undone. A later call only lets the time and "
+     "the "
+     "bytes begin again.\nReturns the names of functions that could not be replaced."},
+    {"replace_sleep", replace_sleep, METH_O,
+     "replace_sleep(function, /)\n--\n\nGive a builtin function, which is the time.sleep() of before, the "
+     "implementation of "
+     "sleep(). Default arguments of\nfunctions refer to it. Cannot be undone."},
+    {"real_now", real_now, METH_NOARGS,
+     "real_now()\n--\n\nReturn the real time of the monotonic clock, in seconds, also in a simulation."},
     {nullptr, nullptr, 0, nullptr},
 };
 

@@ -10,10 +10,10 @@ import os
 import pickle
 import posix
 import re
+import shutil
 import signal
 import sys
 import tempfile
-import time
 from collections import deque
 from collections.abc import Iterable
 from contextlib import closing
@@ -143,6 +143,8 @@ class Explorer:
             raise
         finally:
             _signal.alarm(0)
+        if os.path.exists(slot.temporary):
+            shutil.rmtree(slot.temporary, ignore_errors=True)
         status = os.waitstatus_to_exitcode(ended) if not late else -signal.SIGALRM
         return slot.take(status) if status >= 0 else _verdict(status, self.settings)
 
@@ -173,7 +175,7 @@ class Explorer:
         try:
             while True:
                 while more and free:
-                    entry = next(left, None) if _now() < until else None
+                    entry = next(left, None) if _fiberrt.real_now() < until else None
                     if entry is None:
                         more = False
                         break
@@ -288,7 +290,7 @@ class Explorer:
     def _fewest(self, positions: int, kind: str, most: int) -> list[Choice] | None:
         def first_failing(lists: list[list[Choice]]) -> list[Choice] | None:
             texts = {as_text(choices): choices for choices in lists}
-            found = self.first_failing(((0, text) for text in texts), _now() + _SHRINK_S, kind)
+            found = self.first_failing(((0, text) for text in texts), _fiberrt.real_now() + _SHRINK_S, kind)
             return None if found is None or found[1] is None else texts[found[1]]
 
         return fewest(positions, first_failing, most, _MOST_FEW_RUNS)
@@ -300,11 +302,6 @@ def _contents(path: str) -> bytes:
             return file.read()
     except FileNotFoundError:  # the run has ended before its first choice
         return b""
-
-
-def _now() -> float:
-    """Return the real time in seconds: time.monotonic() is the simulated one."""
-    return time.clock_gettime(time.CLOCK_MONOTONIC)
 
 
 def as_text(choices: list[Choice]) -> str:
@@ -352,7 +349,7 @@ def _prepare(replay: bool) -> None:
 def explore_here(test: Test, settings: Settings, seeds: Iterable[int], jobs: int, seconds: float, choices: str | None
                  ) -> Report:  # fmt: skip
     _prepare(choices is not None)
-    begun = _now()
+    begun = _fiberrt.real_now()
     report = Report()
     if _run.thread_count() > 1:
         why = "a function of os.register_at_fork() has started a thread of the system, which the simulation cannot repeat"
@@ -373,7 +370,7 @@ def explore_here(test: Test, settings: Settings, seeds: Iterable[int], jobs: int
                 report.seed = seed
                 explorer.look_closer(seed, report.outcome, report)
         report.runs = explorer.runs
-    report.seconds = _now() - begun
+    report.seconds = _fiberrt.real_now() - begun
     return report
 
 

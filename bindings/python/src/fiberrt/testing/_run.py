@@ -11,7 +11,6 @@ import mmap
 import os
 import pickle
 import posix
-import random
 import sys
 import threading
 import traceback
@@ -19,8 +18,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple, NoReturn
 
-from .. import _fiberrt
-from . import _locks, _outside, _record
+from .. import _fiberrt, monkey
+from . import _locks, _outside, _record, _values
 from ._outside import leave
 from ._program import Program
 
@@ -74,6 +73,7 @@ class Slot:
     def __init__(self, folder: str) -> None:
         self.folder = folder
         posix.mkdir(folder)
+        self.temporary = folder + "-tempfile"  # which the run makes if its program uses tempfile
         self._memory = mmap.mmap(-1, _ROOM)
 
     def put(self, outcome: Outcome) -> None:
@@ -237,24 +237,8 @@ def prepare(replay: bool) -> None:
     real = _fiberrt.virtualize()
     if real:
         raise RuntimeError(f"this interpreter has unknown implementations of {', '.join(real)}")
-    _seed_by_urandom()
-
-
-def _seed_by_urandom() -> None:
-    """Make random.seed() and random.Random() without a seed take it from os.urandom(), not from the system in C."""
-    before, before_bound = random.Random.seed, random.seed
-
-    def seed(self: random.Random, a: Any = None, version: int = 2) -> None:
-        """Initialize the state from a seed; without one, from os.urandom()."""
-        before(self, int.from_bytes(posix.urandom(32), "little") if a is None else a, version)
-
-    random.Random.seed = seed  # type: ignore[method-assign]
-    random.seed = random._inst.seed  # type: ignore[attr-defined]
-    for module in list(sys.modules.values()):
-        names = getattr(module, "__dict__", {})
-        for key, value in list(names.items()):
-            if value is before_bound:
-                names[key] = random.seed
+    _fiberrt.replace_sleep(monkey._originals["time", "sleep"])
+    _values.prepare()
 
 
 def _one_in() -> int:
@@ -264,11 +248,7 @@ def _one_in() -> int:
 
 def begin(settings: Settings, program: Program) -> None:
     """Make this process a simulation, and choose how often threads are preempted."""
-    _fiberrt.virtualize()  # random bytes begin anew
-    random.seed(0)
-    numpy = sys.modules.get("numpy")
-    if numpy is not None:
-        numpy.random.seed(0)
+    _fiberrt.virtualize()  # the time and random bytes begin anew
     _signal.alarm(settings.timeout_s)
     _fiberrt.on_refused(lambda: _outside.refused(program))
     try:
@@ -307,6 +287,7 @@ def be(test: Test, settings: Settings, program: Program, slot: Slot, output: int
             posix.dup2(output, 2)
         _choose(run)
         begin(settings, program)
+        _values.begin(slot.temporary)
         error = _call(test, errors)
         _fiberrt.stop_preempting()
         slot.put(_outcome(test, program, error, errors, run.tale_always))
