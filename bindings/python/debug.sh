@@ -105,4 +105,4 @@ PYTHONPATH=$folder/package "$python" -c 'import fiberrt' >>"$log" 2>&1 || fail '
 nm -D --undefined-only "$folder"/package/fiberrt/_fiberrt*.so | grep -q _Py_NegativeRefcount ||
     fail 'the package was built without Py_DEBUG'
 PYTHONPATH=$folder/package:$(echo "$venv"/lib/python3*/site-packages) PYTHONDONTWRITEBYTECODE=1 \
-    "$python" -X faulthandler -m pytest -q -rsR --reruns 2 --reruns-delay 2 --rerun-except 'Timeout|Fatal Python error' "$@"
+    "$python" -X faulthandler -m pytest -q -rsR -p no:xdist --reruns 2 --reruns-delay 2 --rerun-except 'Timeout|Fatal Python error' "$@"

@@ -41,6 +41,10 @@ export PIP_DISABLE_PIP_VERSION_CHECK=1
 "$venv/bin/python" -c 'import requests, redis, pg8000, coverage' 2>/dev/null ||
     "$venv/bin/pip" install requests 'redis >= 5.0' 'pg8000 >= 1.30' 'coverage >= 7.6' >"$folder/pip.log" 2>&1 ||
     tail -n 5 "$folder/pip.log"
+# Tools for tests, which fiberrt.testing works with.
+"$venv/bin/python" -c 'import hypothesis, xdist' 2>/dev/null ||
+    "$venv/bin/pip" install --only-binary :all: 'hypothesis >= 6.100' 'pytest-xdist >= 3.5' >"$folder/pip.log" 2>&1 ||
+    tail -n 5 "$folder/pip.log"
 # These have parts in C, and may not be available for a new interpreter.
 "$venv/bin/python" -c 'import psycopg2, psycopg' 2>/dev/null ||
     "$venv/bin/pip" install --only-binary :all: 'psycopg2-binary >= 2.9' 'psycopg[binary] >= 3.1' >"$folder/pip.log" 2>&1 ||
@@ -75,8 +79,8 @@ cd "$here/tests"
 rm -f "$folder/left_out"
 status=0
 # A second and a third chance, for machines with other work to do; pytest names the tests that needed one. After a timeout
-# or a crash there is none.
-"$venv/bin/python" -X faulthandler -m pytest -q -rR --reruns 2 --reruns-delay 2 \
+# or a crash there is none. With xdist, pytest-rerunfailures would start a thread in the process of the tests.
+"$venv/bin/python" -X faulthandler -m pytest -q -rR -p no:xdist --reruns 2 --reruns-delay 2 \
     --rerun-except 'Timeout|Fatal Python error' "$@" || status=$?
 [ ! -e "$folder/left_out" ] || sort -u "$folder/left_out" | sed 's/\t/: /; s/^/test.sh: DID NOT RUN: /'
 exit "$status"

@@ -108,6 +108,11 @@ def debian_python_headers() -> bool:
     return succeeds("/usr/bin/python3", "-c", HAS_HEADERS)
 
 
+def gnu_parallel() -> bool:
+    """Whether GNU parallel is here: moreutils has another program of that name."""
+    return output("parallel", "--version").startswith("GNU parallel")
+
+
 def qemu() -> bool:
     return all(tool(f"qemu-{arch}") for arch in CROSS_ARCHS)
 

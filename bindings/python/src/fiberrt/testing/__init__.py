@@ -84,6 +84,9 @@ def simulate(function: Any = None, /, **options: Any) -> Any:
         def run(*args: Any, **names: Any) -> Any:
             if _run.inside:
                 return test(*args, **names)
+            hypothesis = sys.modules.get("hypothesis")
+            if hypothesis is not None and hypothesis.currently_in_test_context():
+                raise TypeError("write @simulate above @given: each run then tries all examples")
             choices = choices_of_environment()
             own = plan if choices is None else Plan(plan.settings, choices=choices)
             report = own.run(Test(functools.partial(_once, test, args, names), excuse=_excuse))

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import islice
 from typing import Any
@@ -30,7 +30,7 @@ class SimulationFailed(AssertionError):
         return type(self), (self.args[0], self.report)
 
 
-def _seeds(seeds: int | Iterable[int]) -> Iterable[int]:
+def _seeds(seeds: int | Iterable[int]) -> Sequence[int]:
     if isinstance(seeds, int):
         if seeds < 1:
             raise ValueError(f"seeds is {seeds}, and must be 1 or more")
@@ -50,7 +50,7 @@ class Plan:
     """How to simulate a test."""
 
     settings: Settings = field(default_factory=Settings)
-    seeds: Iterable[int] = range(1, 1001)
+    seeds: Sequence[int] = range(1, 1001)
     jobs: int = 0  # runs at a time; 0: one for each processor
     seconds: float = 1e9
     choices: str | None = None  # one run with these choices, instead of the seeds
@@ -75,7 +75,7 @@ class Plan:
         first, _, count = which.partition("/")
         if not (first.isdigit() and count.isdigit() and 1 <= int(first) <= int(count)):
             raise ValueError(f"a shard is I/N, with I from 1 to N, not {which!r}")
-        return replace(self, seeds=[seed for i, seed in enumerate(self.seeds) if i % int(count) == int(first) - 1])
+        return replace(self, seeds=self.seeds[int(first) - 1 :: int(count)])
 
     def run(self, test: Test) -> Report:
         return explore(test, self.settings, self.seeds, self.jobs, self.seconds, self.choices)

@@ -133,6 +133,10 @@ class Recorder:
             self.left_out += len(self.steps) == _MOST_STEPS
             self.steps.append(step)
 
+    def forget_steps(self) -> None:
+        self.left_out += len(self.steps)
+        self.steps.clear()
+
     def _note(self, thread: _Thread, note: str) -> None:
         self._switched_to(thread)
         self._add(Step(thread, None, note))

@@ -19,7 +19,7 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple, NoReturn
 
 from .. import _fiberrt, monkey
-from . import _locks, _outside, _record, _values
+from . import _hypothesis, _locks, _outside, _record, _values
 from ._outside import leave
 from ._program import Program
 
@@ -239,6 +239,7 @@ def prepare(replay: bool) -> None:
         raise RuntimeError(f"this interpreter has unknown implementations of {', '.join(real)}")
     _fiberrt.replace_sleep(monkey._originals["time", "sleep"])
     _values.prepare()
+    _hypothesis.prepare()
 
 
 def _one_in() -> int:

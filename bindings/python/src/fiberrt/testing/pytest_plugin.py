@@ -110,6 +110,9 @@ def _plan(item: pytest.Item) -> Plan | None:
         raise pytest.UsageError(f"{item.nodeid}: {error}") from None
     if option("--fiberrt-seconds") is not None:
         plan = replace(plan, seconds=option("--fiberrt-seconds"))
+    workers = os.environ.get("PYTEST_XDIST_WORKER_COUNT")
+    if workers is not None and plan.jobs == 0:  # xdist's workers share the processors
+        plan = replace(plan, jobs=max(1, len(os.sched_getaffinity(0)) // int(workers)))
     if replay is not None:
         plan = replace(plan, choices="" if replay == "-" else replay)
     return plan
@@ -238,9 +241,19 @@ def _simulate(item: Any, plan: Plan) -> None:
     if report.outcome.status == SKIPPED:
         pytest.skip(report.outcome.skip)
     try:
-        check(report, lambda choices: with_hash_seed(f"pytest '{item.nodeid}' --fiberrt-replay={choices}"))
+        check(report, lambda choices: with_hash_seed(_command(item, choices)))
     except SimulationFailed as error:
         raise _NotExpected(str(error)) from None
+
+
+def _command(item: Any, choices: str) -> str:
+    """Return the command that makes one run of the test, with the options on which its choices depend."""
+    words = [f"pytest '{item.nodeid}' --fiberrt-replay={choices}"]
+    for option in ("--fiberrt-switches", "--hypothesis-seed"):
+        value = item.config.getoption(option, None)
+        if value is not None:
+            words.append(f"{option}={value}")
+    return " ".join(words)
 
 
 class _NotExpected(BaseException):
