@@ -288,6 +288,11 @@ def test_gnu_parallel_shares_the_seeds_among_shards(tmp_path):
     assert "seed 8: the test fails" in told, told
 
 
+def test_a_test_without_choices_makes_three_runs(tmp_path):
+    status, told = run_pytest(tmp_path, "def test_it(): pass\n", "--fiberrt-sim=1000", "--fiberrt-json=results.jsonl")
+    assert status == 0 and json.loads((tmp_path / "results.jsonl").read_text())["runs"] == 3, told
+
+
 def test_shards_of_many_seeds_cost_no_memory():
     from fiberrt.testing._plan import Plan
 

@@ -282,7 +282,7 @@ class Explorer:
         other = self.difference(first)
         if other.failed:
             return first, other
-        found = self.first_failing(((seed, None) for seed in seeds), until)
+        found = None if no_choice else self.first_failing(((seed, None) for seed in seeds), until)
         if found is not None:
             return found[0], found[2]
         return None, outcome if outcome.status != PASSED else other
