@@ -146,7 +146,8 @@ def main():
     except (OSError, ValueError) as error:
         print(f"{arguments.file}: {error}", file=sys.stderr)
         return 1
-    known = {*BENCHES, *(f"{bench}/{shape}" for bench, (shapes, *_) in BENCHES.items() for shape in shapes)}
+    known = {*BENCHES, *(f"{bench}/{shape}" for bench, (shapes, *_) in BENCHES.items()
+                         for shape in shapes | OURS_ALONE.get(bench, set()))}
     for name in arguments.names:
         if name not in known:
             parser.error(f"unknown benchmark '{name}'; known: {', '.join(sorted(known))}")

@@ -400,7 +400,7 @@ void call_attributes() {
         break;
     case 2: {
         size_t bytes = sizes[byte() % 9];
-        CALL(fiber_attr_set_stack_reserve, its->attr, bytes / 4);
+        CALL(fiber_attr_set_stack_reserve, its->attr, bytes / 256);
         CALL(fiber_attr_set_stack_size, its->attr, bytes);
         CALL(fiber_attr_set_guard_size, its->attr, bytes);
         break;

@@ -5,7 +5,8 @@ Usage: python measure.py RUNTIME SHAPE SECONDS
 
 RUNTIME is fiberrt, greenlet, gevent, asyncio, uvloop or fiberrt_asyncio (asyncio on our event loop). SHAPE: yield (ns per switch: two give way to each other), spawn
 (ns for one that does nothing and is joined), memory (bytes per fiber, of 30,000 that wait: resident memory and page
-tables), memory-30000-1MiB (of ours: on stacks of 1 MiB), import (ms until it can be used, less what the interpreter takes), file-WHAT-BY (ns for a read of 4 KiB from the
+tables), memory-30000-1MiB (of ours: on stacks of 1 MiB), import (ms until it can be used, less the time of the
+interpreter), file-WHAT-BY (ns for a read of 4 KiB from the
 page cache; WHAT is read: os.pread(), open: open(path, "rb").read(), text: open(path).read(); BY is plain or fiber). The times are medians of short rounds for
 SECONDS.
 """

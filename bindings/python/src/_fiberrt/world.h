@@ -28,8 +28,8 @@ constexpr unsigned tag_kind = 1;
 
 // The size of the memory for a fiber's first Python frames. It is reserved on the fiber's stack, directly above the
 // first C frame. Python frames grow upwards from there and C frames downwards, and most fibers wait after few of both:
-// then all are in one page of 4 KiB. The odd KiB decides where in its page that place is: at least 1 KiB before the
-// page's end and 2 KiB behind its beginning (the core's offset is 960 bytes at most).
+// then all are in one page of 4 KiB. The stack ends up to 960 bytes before the end of a page, so the 768 bytes leave at
+// least 768 bytes of that page to the Python frames and 2,368 to the C frames.
 constexpr size_t chunk_bytes = 16 * 1024 + 768;
 
 // A list of fibers, in the order in which they were spawned.
