@@ -19,8 +19,10 @@ def run(folder, code, *arguments, name="test_it.py", **environment):
     return done.returncode, done.stdout + done.stderr
 
 
-def run_pytest(folder, code, *arguments, **environment):
-    return run(folder, code, "-m", "pytest", "-q", "-p", "no:cacheprovider", *arguments, "test_it.py", **environment)
+def run_pytest(folder, code, *arguments, plugins=("fiberrt",), **environment):
+    """As run(), by pytest with these plugins; others that are installed need seconds to be imported."""
+    command = ["-m", "pytest", "-q", "-p", "no:cacheprovider", *(f"-p{name}" for name in plugins), *arguments, "test_it.py"]
+    return run(folder, code, *command, PYTEST_DISABLE_PLUGIN_AUTOLOAD="1", **environment)
 
 
 BANK = """

@@ -52,8 +52,8 @@ PASSES = [
 ]
 
 PROGRAM = """
-    import asyncio, calendar, concurrent.futures, datetime, email.utils, io, logging, os, queue, random, sched, secrets, select
-    import socket, tempfile, threading, time, uuid, warnings, zipfile, zoneinfo
+    import asyncio, calendar, concurrent.futures, datetime, email.utils, io, logging, os, queue, random, sched, secrets
+    import select, socket, tempfile, threading, time, uuid, warnings, zipfile, zoneinfo
     from os import getrandom, urandom
     from time import monotonic as imported_monotonic
     from fiberrt.testing import simulate
@@ -173,8 +173,8 @@ def test_waits_with_a_timeout_take_simulated_time(tmp_path):
     @simulate(seeds=3)
     def test_it():
         waits = [
-            wait_for_thread, wait_for_future, wait_for_queue, wait_for_lock, wait_for_condition, wait_for_barrier, wait_for_poll,
-            wait_for_socket, wait_for_schedule, wait_in_select, lambda: threading.Event().wait(3600),
+            wait_for_thread, wait_for_future, wait_for_queue, wait_for_lock, wait_for_condition, wait_for_barrier,
+            wait_for_poll, wait_for_socket, wait_for_schedule, wait_in_select, lambda: threading.Event().wait(3600),
             lambda: threading.Semaphore(0).acquire(timeout=3600), lambda: asyncio.run(main()),
         ]
         for wait in waits:
@@ -190,8 +190,8 @@ def test_waits_with_a_timeout_take_simulated_time(tmp_path):
 VALUES = """
         values = (
             uuid.uuid1(), uuid.uuid1(), uuid.uuid4(), uuid.getnode(), os.urandom(3), urandom(3), os.getrandom(3),
-            getrandom(size=3, flags=os.GRND_NONBLOCK), random.random(), random.SystemRandom().random(), random.Random().random(),
-            secrets.token_hex(3), secrets.choice(range(1000)), secrets.randbelow(1000), tempfile.mktemp(dir=""),
+            getrandom(size=3, flags=os.GRND_NONBLOCK), random.random(), random.SystemRandom().random(),
+            random.Random().random(), secrets.token_hex(3), secrets.choice(range(1000)), secrets.randbelow(1000), tempfile.mktemp(dir=""),
             os.path.basename(tempfile.mkdtemp()), os.path.basename(tempfile.NamedTemporaryFile().name),
             logging.makeLogRecord({}).relativeCreated < 60_000, email.utils.make_msgid(domain="x").partition(".")[0],
             hash("a string"), {"one", "two", "three"}, time.strftime("%c"), time.time_ns(),
@@ -260,7 +260,7 @@ def test_temporary_files_are_the_run_s_own_and_are_removed(tmp_path):
     assert list((tmp_path / "files").iterdir()) == []
 
 
-def test_clocks_and_random_bytes_refuse_what_they_do_outside(tmp_path):
+def test_clocks_and_random_bytes_refuse_wrong_arguments(tmp_path):
     code = PROGRAM + """
     def error_of(call):
         try:

@@ -2,6 +2,7 @@
 """fiberrt.testing with other tools for tests: hypothesis, pytest-xdist and GNU parallel."""
 
 import json
+import os
 import re
 import shutil
 import subprocess
@@ -25,6 +26,10 @@ GIVEN = (
 @pytest.fixture
 def hypothesis():
     needs_installed("the tests of fiberrt.testing with hypothesis", "hypothesis")
+
+
+def run_with_hypothesis(folder, code, *arguments, **environment):
+    return run_pytest(folder, code, *arguments, plugins=("fiberrt", "hypothesispytest"), **environment)
 
 
 def examples_by_run(path):
@@ -58,7 +63,7 @@ def test_each_run_tries_the_same_examples_of_hypothesis(tmp_path, hypothesis, ho
         time.sleep(2)
     """
     arguments = ["--fiberrt-sim=6"] * (how == "option")
-    status, told = run_pytest(tmp_path, code, *arguments)
+    status, told = run_with_hypothesis(tmp_path, code, *arguments)
     assert status == 0 and "1 passed" in told, told
     runs = examples_by_run(tmp_path / "examples")
     assert {name.partition(":")[0] for name in runs} >= {str(seed) for seed in range(1, 7)}, runs
@@ -66,10 +71,10 @@ def test_each_run_tries_the_same_examples_of_hypothesis(tmp_path, hypothesis, ho
     assert len(examples) == 1 and len(set(examples.copy().pop())) == 5, runs
     assert not list(tmp_path.glob(".hypothesis/examples")), "a run has written to the database"
     (tmp_path / "examples").unlink()
-    run_pytest(tmp_path, code, *arguments, PYTHONHASHSEED="5")
+    run_with_hypothesis(tmp_path, code, *arguments, PYTHONHASHSEED="5")
     assert set(map(tuple, examples_by_run(tmp_path / "examples").values())) == examples
     (tmp_path / "examples").unlink()
-    run_pytest(tmp_path, code, *arguments, "--hypothesis-seed=1")
+    run_with_hypothesis(tmp_path, code, *arguments, "--hypothesis-seed=1")
     others = set(map(tuple, examples_by_run(tmp_path / "examples").values()))
     assert len(others) == 1 and others != examples
 
@@ -86,13 +91,13 @@ def test_the_first_failing_example_ends_the_run_and_repeats(tmp_path, hypothesis
         for teller in tellers: teller.join()
         assert account.balance == 100 + first + second
     """
-    status, told = run_pytest(tmp_path, code, PYTHONHASHSEED="0")
+    status, told = run_with_hypothesis(tmp_path, code, PYTHONHASHSEED="0")
     assert status == 1 and "Flaky" not in told, told
     example = re.search(r"^E +hypothesis's example: first=\d+, second=\d+$", told, re.M)[0]
     tale = told.partition("What the threads did:\n")[2].partition("\n\n")[0]
     assert tale.count("account = Account()") == 1, "the tale tells of earlier examples, too"
     choices = re.search(r"--fiberrt-replay=(\S+)$", told, re.M)[1]
-    status, told = run_pytest(tmp_path, code, f"--fiberrt-replay={choices}", PYTHONHASHSEED="0")
+    status, told = run_with_hypothesis(tmp_path, code, f"--fiberrt-replay={choices}", PYTHONHASHSEED="0")
     assert status == 1 and example in told and " is preempted before " in told, told
 
 
@@ -152,7 +157,7 @@ def test_hypothesis_s_own_outcomes(tmp_path, hypothesis):
         def test_method(self, number):
             self.assertLess(number, 5)
     """
-    status, told = run_pytest(tmp_path, code, "--fiberrt-sim=3", "-rA")
+    status, told = run_with_hypothesis(tmp_path, code, "--fiberrt-sim=3", "-rA")
     assert status == 1 and "Flaky" not in told, told
     for name, how in {
         "test_skip": "SKIPPED", "test_explicit_xfail": "PASSED", "test_explicit": "FAILED", "test_exit": "FAILED",
@@ -196,7 +201,7 @@ def test_a_simulated_test_does_not_change_hypothesis_for_the_others(tmp_path, hy
         assert "100" in "".join(info.value.__notes__)  # the smallest example
         assert settings().deadline is not None and settings().derandomize is False
     """
-    status, told = run_pytest(tmp_path, code)
+    status, told = run_with_hypothesis(tmp_path, code)
     assert status == 0 and "2 passed" in told, told
 
 
@@ -219,15 +224,17 @@ def test_the_tales_of_two_workers_reach_the_report(tmp_path):
     """
     # The bare option, before a file: workers read the same words.
     status, told = run_pytest(tmp_path, code, "-n", "2", "-rs", "--fiberrt-switches=lines", "--fiberrt-json=results.jsonl",
-                              "--fiberrt-sim", PYTHONHASHSEED="random")  # fmt: skip
+                              "--fiberrt-sim", plugins=("fiberrt", "xdist"), PYTHONHASHSEED="random")  # fmt: skip
     assert status == 1 and "3 failed, 1 passed, 9 skipped" in told, told
     assert told.count("What the threads did:") == told.count(" is preempted before ") == 3, told
-    commands = re.findall(r"^To repeat it: PYTHONHASHSEED=0 pytest '(\S+)' --fiberrt-replay=(\S+)$", told, re.M)
+    command = r"^To repeat it: PYTHONHASHSEED=0 pytest '(\S+)' --fiberrt-replay=(\S+) --fiberrt-switches=lines$"
+    commands = re.findall(command, told, re.M)
     assert sorted(name for name, _ in commands) == [f"test_it.py::test_balance[{n}]" for n in (0, 4, 8)], told
     lines = [json.loads(line) for line in (tmp_path / "results.jsonl").read_text().splitlines()]
     assert Counter(line["outcome"] for line in lines) == {"failed": 3, "passed": 1, "skipped": 9}, lines
     assert {line["test"]: line["choices"] for line in lines if line["outcome"] == "failed"} == dict(commands)
-    status, told = run_pytest(tmp_path, code, "-k", "balance and 4", f"--fiberrt-replay={commands[0][1]}", PYTHONHASHSEED="0")
+    replay = ["-k", "balance and 4", f"--fiberrt-replay={commands[0][1]}", "--fiberrt-switches=lines"]
+    status, told = run_pytest(tmp_path, code, *replay, PYTHONHASHSEED="0")
     assert status == 1 and " is preempted before " in told, told
 
 
@@ -273,13 +280,15 @@ def test_gnu_parallel_shares_the_seeds_among_shards(tmp_path):
     (tmp_path / "test_it.py").write_text(textwrap.dedent(code))
     command = (
         f"parallel --will-cite --jobs 2 --joblog jobs SHARD={{}} '{sys.executable}' -m pytest -q -p no:cacheprovider "
-        "--fiberrt-sim=10 --fiberrt-shard={}/3 --fiberrt-json=results.jsonl test_it.py ::: 1 2 3"
+        "-p fiberrt --fiberrt-sim=10 --fiberrt-shard={}/3 --fiberrt-json=results.jsonl test_it.py ::: 1 2 3"
     )
-    done = subprocess.run(["sh", "-c", command], cwd=tmp_path, capture_output=True, text=True)
+    environment = {**os.environ, "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"}
+    done = subprocess.run(["sh", "-c", command], cwd=tmp_path, env=environment, capture_output=True, text=True)
     told = done.stdout + done.stderr
     assert done.returncode == 1, told  # the number of jobs that have failed
     jobs = [line.split("\t") for line in (tmp_path / "jobs").read_text().splitlines()[1:]]
-    assert sorted((job[8].partition(" ")[0], job[6]) for job in jobs) == [("SHARD=1", "0"), ("SHARD=2", "1"), ("SHARD=3", "0")]
+    statuses = {job[8].partition(" ")[0]: job[6] for job in jobs}
+    assert statuses == {"SHARD=1": "0", "SHARD=2": "1", "SHARD=3": "0"}
     seeds = {shard: {int(line) for line in (tmp_path / f"seeds.{shard}").read_text().split()} for shard in (1, 2, 3)}
     assert seeds == {1: {1, 4, 7, 10}, 2: {2, 5, 8}, 3: {3, 6, 9}}
     results = [json.loads(line) for line in (tmp_path / "results.jsonl").read_text().splitlines()]
