@@ -151,6 +151,8 @@ class Steps:
         }
         status = run(["bindings/python/test.sh", BUILD / "python"], env)
         self.leave_out_listed(BUILD / "python/left_out")
+        if status == 0 and not self.python_simulations("fiberrt", "--seeds", "50"):
+            return False
         if status == 0 and os.access(RELEASE / "bench/echo_load", os.X_OK):
             return self.python_benchmarks()
         return self.ran(status, "THE PYTHON PACKAGE AND ITS TESTS",
@@ -169,6 +171,18 @@ class Steps:
             return True
         show(log.read_text(errors="replace") + "a benchmark of the Python package gave no figure")
         return False
+
+    def python_simulations(self, *arguments: str) -> bool:
+        """Runs tests in the simulation, with the package that test.sh has installed."""
+        log = SCRATCH / "simulations"
+        log.write_text("")
+        status = run(["python3", "bindings/python/simulated_suites.py", BUILD / "python", *arguments], log=log)
+        text = log.read_text(errors="replace")
+        if status not in (0, DID_NOT_RUN):
+            show(text)
+        for line in re.findall(r"^simulated_suites\.py: (.* tests, .*)", text, re.M) if status == 0 else []:
+            note(line)
+        return self.ran(status, "TESTS IN THE SIMULATION", "".join(re.findall(r"DID NOT RUN: (.*)", text)))
 
     def python_debug(self) -> bool:
         """Tests the Python package with an interpreter built with assertions; runs after python()."""

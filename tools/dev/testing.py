@@ -145,6 +145,7 @@ def soak(steps: Steps) -> None:
     if python_here():
         ledger.step("all of Python's tests with the wheel", steps.python_package)
         ledger.step("CPython's own tests under fiberrt", steps.soak_python_suites)
+        ledger.step("tests of libraries with threads, and our own, in the simulation", steps.python_simulations)
         ledger.step("an hour of load on Django with PostgreSQL", steps.soak_python_load)
     ledger.step("the Go package's tests with the race detector and cgo's checks", lambda: steps.go("--all"))
     if steps.refusal or os.uname().machine != "x86_64":

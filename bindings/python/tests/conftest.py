@@ -41,9 +41,14 @@ def without_the_interpreters_own(err: str) -> str:
     return re.sub(pattern, "", err) if (3, 13) <= sys.version_info < (3, 13, 3) else err
 
 
-def pytest_collection_modifyitems(items):
-    """The tests of signals come first: packages that other tests use leave threads, which would take the signals."""
+def pytest_collection_modifyitems(config, items):
+    """The tests of signals come first: packages that other tests use leave threads, which would take the signals. Tests
+    that start programs leave the simulation."""
     items.sort(key=lambda item: item.path.name != "test_signal.py")
+    if config.getoption("--fiberrt-sim", None) is not None:
+        left_out = [item for item in items if {"program", "lines"} & set(item.fixturenames)]
+        config.hook.pytest_deselected(items=left_out)
+        items[:] = [item for item in items if item not in left_out]
 
 
 @pytest.fixture
