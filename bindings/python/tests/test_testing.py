@@ -64,9 +64,9 @@ def test_a_lost_update_is_found_shrunk_and_told(tmp_path, monkeypatch):
     status, told = run(tmp_path, code)
     assert status == 1, told
     assert re.search(r"^fiberrt\.testing\._plan\.SimulationFailed: seed \d+: the test fails$", told, re.M), told
-    assert int(re.search(r"^(\d+) of \d+ choices make it fail", told, re.M)[1]) <= 2, told
+    assert int(re.search(r"^(\d+) decisions? of \d+ makes? the difference", told, re.M)[1]) <= 2, told
     tale = told.partition("What the threads did:\n")[2]
-    stopped = re.search(r"\n  teller 10\n(.*)\n +-- teller 10 is preempted before test_it\.py:\d+\n", tale, re.S)
+    stopped = re.search(r"\n  teller 10\n(.*)\n +-- teller 10 is preempted before test_it\.py:\d+   <== decision 1\n", tale, re.S)
     assert stopped[1].splitlines()[-1].endswith("old = self.balance"), told
     other = re.search(r"\n  teller 20\n.*\n +-- teller 20 ends\n", tale[stopped.end() :], re.S)
     assert "self.balance = old + amount" in other[0], told
@@ -102,8 +102,8 @@ def test_a_deadlock_is_told_as_a_circle_with_both_stacks(tmp_path):
     status, told = run(tmp_path, code)
     assert status == 1, told
     circle = told.partition("A deadlock:\n")[2].partition("\n\n")[0]
-    assert re.search(r"x waits for Lock \d+, which y has held since test_it.py:\d+", circle), told
-    assert re.search(r"y waits for Lock \d+, which x has held since test_it.py:\d+", circle), told
+    assert re.search(r"x waits for second \(Lock \d\), which y has held since test_it.py:\d+", circle), told
+    assert re.search(r"y waits for second \(Lock \d\), which x has held since test_it.py:\d+", circle), told
     assert circle.count("with second:") == 2, told
 
 
@@ -125,7 +125,7 @@ def test_a_wait_that_nothing_ends_is_told(tmp_path):
     test_it()
     """
     status, told = run(tmp_path, code)
-    assert status == 1 and "waiter waits for Condition 1" in told, told
+    assert status == 1 and "waiter waits for ready (Condition 1)" in told, told
 
 
 @pytest.mark.parametrize("switches, found", [("lines", False), ("instructions", True)])

@@ -3,6 +3,7 @@
 
 import json
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -12,6 +13,23 @@ from simulated.bugs import all_bugs
 from simulated.correct import all_programs
 
 BUGS = all_bugs()
+# Parts of the reports, as regular expressions: the cause, the decisions and the names in them.
+TOLD = {
+    "account": [
+        r"^  main gets AssertionError \(account\.balance is 1[12]0\)\n +values\.py:\d+ +assert account\.balance == 130$",
+        r"self\.balance = old \+ amount \(old is 100, amount is [12]0\); main and (ann|bob) run before it goes on   \[\d+:1\]$",
+    ],
+    "counter": [r"is preempted between reading and writing self\.count in values\.py:\d+: self\.count \+= 1;", r"\(goes on in\) self\.count \+= 1"],
+    "recent_pools": [r" bob\n(?:      .*\n)*      \S+ +self\.pool\.closed = True$", r"\(leaves\) with self\.lock:$"],
+    "named_pools": [r"return pool\n.*\(goes on in\) together\(.*\n +-- \w+ gets AttributeError"],
+    "bank": [r"^  ann waits for self\.locks\['blue'\] \(Lock \d\), which bob has held since ", r" -- ann waits for self\.locks\['blue'\]"],
+    "connections": [r" ann \(since \S+\) and bob \(since \S+\) hold$", r" -- ann waits for self\.free \(Semaphore 1\)"],
+    "jobs": [r"^  ann waits for self\.queue \(Queue 1\) in self\.queue\.get\(\)$", r"is preempted in self\.queue\.empty\(\), after"],
+    "broker": [r"^  sender waits for broker\.send\(\)\.done \(Event 1\)$"],
+    "buffer": [r"is preempted before it takes again the lock of self\.changed", r", which wakes consumer2, not producer2$"],
+    "executor": [r"is preempted for 3 ms instead of 1 ms, while it starts worker", r"^  submitter, at 0\.003 s$"],
+    "calls": [r" \(Event 1\) until its time limit$", r" -- the time is 1\.000 s$|^  \w+, at 1\.00\d s$"],
+}  # fmt: skip
 HERE = Path(__file__).parent
 
 
@@ -45,6 +63,18 @@ def test_is_found_and_explained(found, bug):
     assert result["text"]
     assert result["chosen"] <= 10
     assert [part for part in bug.shows if part not in result["tale"]] == [], result["tale"]
+
+
+@pytest.mark.parametrize("bug", BUGS, ids=lambda bug: bug.name)
+def test_the_report_tells_the_cause_first_and_marks_each_decision(found, bug):
+    result = found[bug.name]
+    report = result["report"]
+    assert [part for part in TOLD.get(bug.name, []) if not re.search(part, report, re.M)] == [], report
+    assert re.match(r"seed \d+: the test fails\n(A deadlock:\n|  \w+ gets \w+.*\n +\w+\.py:\d+ +\w)", report), report
+    assert len(result["decisions"]) == result["chosen"] >= 1, report
+    marks = re.findall(r"<== decision (\d+)$", result["tale"], re.M)
+    assert marks == [str(i) for i in range(1, result["chosen"] + 1)], report
+    assert re.search(r"\bRLock \d|Thread\.start\(\) for| pass$", result["tale"]) is None, report
 
 
 def test_no_correct_program_fails():

@@ -67,7 +67,8 @@ def main() -> int:
             line = {
                 "name": name, "failed": report.failed, "repeats": report.repeats, "seed": report.seed, "runs": report.runs,
                 "chosen": report.chosen, "possible": report.possible, "seconds": report.seconds, "text": outcome.text,
-                "tale": "\n".join([*outcome.deadlock, *outcome.tale]),
+                "tale": "\n".join([*outcome.deadlock, *outcome.tale]), "decisions": outcome.decisions,
+                "report": explain(report, str) if report.failed else "",
             }  # fmt: skip
             print(json.dumps(line), flush=True)
         else:

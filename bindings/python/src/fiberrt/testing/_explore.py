@@ -155,6 +155,8 @@ class Explorer:
             posix.ftruncate(self._output, 0)
             posix.lseek(self._output, 0, 0)
         slot = self.slots[-1]
+        if recorded and not trace:
+            trace = f"{self.folder}/recorded"  # in which the recorder reads the choices
         run = Run(seed, choices, trace, recorded, kept, tale_always, self.usual)
         outcome = self._end(self._start(slot, run), slot)
         if kept:

@@ -94,22 +94,39 @@ def explain(report: Report, how_to_repeat: Callable[[str], str]) -> str:
     text = [f"{'the ordinary run' if report.seed is None else f'seed {report.seed}'}: the test {how}"]
     if report.replay:
         text = [f"the test {how}"]
+    text += [f"  {line}" for line in outcome.cause]
+    if outcome.deadlock:
+        text += ["A deadlock:", *(f"  {line}" for line in outcome.deadlock)]
+    if outcome.cause or outcome.deadlock:
+        text.append("")
     if not report.repeats:
         text.append("The same choices do not make it fail again: it depends on something that is not simulated.")
     elif outcome.status != LEFT:
-        if report.seed is not None:
-            text.append(f"{report.chosen} of {report.possible} choices make it fail; the others are the ordinary ones.")
+        text += _decisions(report)
         text.append(f"To repeat it: {how_to_repeat(report.choices or '-')}")
         if os.environ.get("PYTHONHASHSEED", "random") == "random":
             text.append("PYTHONHASHSEED was not set: if sets of strings matter, set it for the runs and for the replay.")
-    if outcome.deadlock:
-        text += ["", "A deadlock:", *(f"  {line}" for line in outcome.deadlock)]
     if outcome.tale:
         text += ["", "What the threads did:", *(f"  {line}" for line in outcome.tale)]
     text += ["", outcome.text.rstrip()]
     if outcome.output:
         text += ["", "The output:", *(f"  | {line}" for line in outcome.output.splitlines()[-40:])]
     return "\n".join(text)
+
+
+def _decisions(report: Report) -> list[str]:
+    """Tell what the run's schedule needs to make the test fail."""
+    shown, count = report.outcome.decisions, report.chosen
+    if report.replay:
+        return ["The decisions of the schedule:", *(f"  {line}" for line in shown)] if shown else []
+    if report.seed is None:
+        return []
+    what = f"{count} decision{'s' * (count != 1)} of {report.possible} make{'s' * (count == 1)}"
+    text = [f"{what} the difference to the ordinary run, in which no thread is preempted:"]
+    text += [f"  {line}" for line in shown]
+    if len(shown) < count:
+        text.append(f"  ({count - len(shown)} of them are not in the story)")
+    return text
 
 
 def append_json(path: str, name: str, report: Report) -> None:

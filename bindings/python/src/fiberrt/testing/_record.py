@@ -4,7 +4,9 @@
 from __future__ import annotations
 
 import os
+import sys
 import threading
+import time
 from collections import deque
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -12,11 +14,15 @@ from types import CodeType, FrameType
 from typing import Any
 
 from .. import _fiberrt
+from ._choices import Choices
+from ._names import Names, name_of
 from ._program import Program
-from ._tale import Place, Step, tell
+from ._source import half_done, leaves_block, values_in
+from ._tale import PREEMPTED, Place, Step, decisions, tell
 
 current: Recorder | None = None
 
+_LOSES_TIME = "has run later: it was preempted while no other thread ran, or a server of fiberrt.testing took its time"
 _MOST_STEPS = 20_000  # remembered: the newest
 
 
@@ -28,17 +34,19 @@ class _Thread:
         self.name = ""
         self.place: Place | None = None  # the last line that has begun
         self.waits_for: Any = None  # a lock, a queue, a Thread
-        self.point = ""  # the call in which it may be preempted, and when
+        self.point: tuple[str, Any] | None = None  # when it may be preempted in the call of a lock, and the lock
+        self.is_away = False  # whether the story tells that it is preempted
         self.error: BaseException | None = None  # the last that it has raised
 
 
 class Recorder:
     """Gets each line of the program before it runs, and the waits of locks and queues."""
 
-    def __init__(self, program: Program, root: CodeType) -> None:
-        """root: what calls the test."""
+    def __init__(self, program: Program, root: CodeType, trace: str) -> None:
+        """root: what calls the test. trace: the file with the choices of the run."""
         self.program = program
         self._root = root
+        self._choices = Choices(trace)
         self.steps: deque[Step] = deque(maxlen=_MOST_STEPS)
         self.left_out = 0
         self.stuck: list[str] = []  # the threads at a deadlock, as text; nothing is recorded after it
@@ -46,27 +54,37 @@ class Recorder:
         self._last: _Thread | None = None
         self._holders: dict[int, list[tuple[_Thread, Place | None]]] = {}  # by the id of the lock
         self._waiters: dict[int, list[_Thread]] = {}  # by the id of the Condition: those not notified
-        self._conditions: dict[int, Any] = {}  # by the id of its lock: the first
-        self._numbers: dict[int, tuple[int, Any]] = {}  # of locks, by id; each is kept, so that its id is its own
+        self._names = Names(program)
+        self._kept: dict[int, Any] = {}  # locks, so that the id of each is its own
+        self._begun_s: float | None = None  # the time of the first step
+        self._looked_s = 0.0  # the time when the choices were read
+        self._times_matter = False
 
     # --- What the program's run reports
 
     def before_line(self, frame: FrameType, goes_on: bool) -> None:
         thread = self._thread()
-        place = Place(frame.f_code.co_filename, frame.f_lineno)
+        place = _place(frame)
         switched = self._switched_to(thread)
         if switched or goes_on or thread.place != place:
-            self._add(Step(thread, place, "", goes_on))
+            goes_on = goes_on or (switched and thread.place == place)
+            self._add(Step(thread, place, how="goes on in" if goes_on else "leaves" if leaves_block(frame) else ""))
         thread.place = place
 
-    def raised(self, _frame: FrameType, error: BaseException) -> None:
+    def raised(self, frame: FrameType, error: BaseException) -> None:
         thread = self._thread()
         if error is thread.error or isinstance(error, (StopIteration, GeneratorExit)):
             return
         thread.error = error
         if _is_deadlock(error):
             self._freeze()
-        self._note(thread, f"gets {_in_short(error)}")
+        self._switched_to(thread)
+        if thread.place != _place(frame):
+            thread.place = _place(frame)
+            self._add(Step(thread, thread.place, how="goes on in"))
+        values = values_in(frame) if isinstance(error, AssertionError) and not error.args else ""
+        note = f"gets {_in_short(error)}" + (f" ({values})" if values else "")
+        self._add(Step(thread, None, note, error=id(error)))
 
     @contextmanager
     def waits(self, thing: Any) -> Iterator[None]:
@@ -80,29 +98,33 @@ class Recorder:
             raise
         finally:
             thread.waits_for = before
-        if before is None and self._switched_to(thread) and thread.place is not None:
-            self._add(Step(thread, thread.place, "", True))
+        if before is None:
+            self._runs(thread)
 
     @contextmanager
-    def at(self, point: str, thing: Any) -> Iterator[None]:
+    def at(self, when: str, thing: Any) -> Iterator[None]:
         """Surrounds a preemption point of a lock."""
         thread = self._thread()
-        before, thread.point = thread.point, f"{point} {self._name(thing)}"
+        self._runs(thread)
+        before, thread.point = thread.point, (when, thing)
         try:
             yield
         finally:
             thread.point = before
+        self._runs(thread)
 
     def timed_out(self, thing: Any) -> None:
-        self._note(self._thread(), f"has waited for {self._name(thing)} until its time limit")
+        self._times_matter = True
+        use = self._names.use(thing, sys._getframe())
+        self._note(self._thread(), f"has waited for {self._names.of(use)} until its time limit" if use else "reaches a time limit")
 
     def belongs(self, lock: Any, condition: Any) -> None:
         """Note the lock of a new condition."""
-        self._conditions.setdefault(id(lock), condition)
+        self._names.belongs(lock, condition)
 
     def taken(self, lock: Any) -> None:
         thread = self._thread()
-        self._name(lock)
+        self._kept[id(lock)] = lock
         self._holders.setdefault(id(lock), []).append((thread, thread.place))
 
     def released(self, lock: Any) -> None:
@@ -112,6 +134,7 @@ class Recorder:
             del holders[own[-1] if own else -1]
 
     def begins_to_wait(self, condition: Any) -> None:
+        self._kept[id(condition)] = condition
         self._waiters.setdefault(id(condition), []).append(self._thread())
 
     def ends_to_wait(self, condition: Any) -> None:
@@ -123,96 +146,150 @@ class Recorder:
         waiters = self._waiters.setdefault(id(condition), [])
         notified = [waiter.name for waiter in waiters[:count]]
         del waiters[:count]
+        use = self._names.use(condition, sys._getframe())
+        if use is None or (use.owner is not condition and not notified):
+            return  # within a library
         whom = f"wakes {' and '.join(notified)}" if notified else "wakes no thread: none waits for it"
-        self._note(self._thread(), f"notifies {self._name(condition)}, which {whom}")
+        others = " and ".join(waiter.name for waiter in waiters)
+        if others:
+            whom += f", not {others}"
+        self._note(self._thread(), f"notifies {self._names.of(use)}, which {whom}")
 
     # --- Steps
 
-    def _add(self, step: Step) -> None:
+    def _add(self, step: Step, time_s: float | None = None) -> None:
         if not self.stuck:
             self.left_out += len(self.steps) == _MOST_STEPS
-            self.steps.append(step)
+            now_s = time.monotonic()  # not before the first step: the run's choices are not known to the simulation
+            self._begun_s = now_s if self._begun_s is None else self._begun_s
+            self.steps.append(step._replace(time_s=now_s - self._begun_s if time_s is None else time_s))
 
     def forget_steps(self) -> None:
         self.left_out += len(self.steps)
         self.steps.clear()
 
     def _note(self, thread: _Thread, note: str) -> None:
-        self._switched_to(thread)
+        self._runs(thread)
         self._add(Step(thread, None, note))
+
+    def _runs(self, thread: _Thread) -> None:
+        """Record that a thread goes on, if another one ran before."""
+        if self._switched_to(thread) and thread.place is not None:
+            self._add(Step(thread, thread.place, how="goes on in"))
 
     def _switched_to(self, thread: _Thread) -> bool:
         """Record why the last thread has stopped, if it is another one. Return whether it is."""
         last, self._last = self._last, thread
-        if last is None or last is thread:
+        thread.is_away = False
+        if last is None:
+            self._choices.new()  # made before the test: how often threads are preempted
+        before_s, self._looked_s = self._looked_s, time.monotonic()
+        if last is None or (last is thread and self._looked_s == before_s):  # a wait takes time
             return False
-        self._add(Step(last, None, self._why(last)))
-        return True
+        chosen = self._choices.new()
+        own = [choice for choice in chosen if choice.is_program]
+        stopped = [last, *(other for other in self._preempted() if other is not last)]
+        reasons = {one: self._why(one) for one in stopped if one is not thread}
+        stopped_s = self.steps[-1].time_s if self.steps else 0.0  # time does not pass while a thread runs
+        away = [one for one, why in reasons.items() if why.startswith(PREEMPTED)]
+        for choice in own[: -len(away) or None]:
+            self._add(Step(last, None, _LOSES_TIME, choice=choice), stopped_s)
+        by = dict(zip(reversed(away), reversed(own)))
+        for one, why in reasons.items():
+            one.is_away = one in away
+            note, _, detail = why.partition("\n")
+            if one in by and by[one].number > 1:
+                note = note.replace(PREEMPTED, f"{PREEMPTED} for 3 ms instead of 1 ms,", 1)
+            self._add(Step(one, None, note, detail, choice=by.get(one)), stopped_s)
+        for choice in chosen:
+            if not choice.is_program:
+                self._add(Step(thread, None, f"runs now, because {choice.reason}", choice=choice))
+        return last is not thread
 
-    def _thread(self) -> _Thread:
-        number = _fiberrt.ident()
+    def _preempted(self) -> list[_Thread]:
+        """Return the threads that were preempted before they could record a step."""
+        numbers = [_number(fiber) for fiber in _fiberrt.fibers() if _fiberrt.waits_for(fiber) == "preempted"]
+        return [one for one in map(self._thread, numbers) if not one.is_away]
+
+    def _thread(self, number: int | None = None) -> _Thread:
+        number = _fiberrt.ident() if number is None else number
         known = self._threads.get(number)
         if known is None:
             known = self._threads[number] = _Thread(number)
         if not known.name:  # a thread that begins has none yet
             thread = threading._active.get(number)  # type: ignore[attr-defined]
-            if thread is threading.main_thread():
-                known.name = "main"
-            elif thread is not None:
-                kind = type(thread)
-                known.name = thread.name if kind is threading.Thread else f"{thread.name} ({kind.__name__})"
+            if thread is not None:
+                known.name = name_of(thread)
         return known
 
     # --- Names and reasons
 
-    def _name(self, thing: Any) -> str:
-        """Return what a lock or a queue is called: its type and, if there are several, a number."""
-        if isinstance(thing, threading.Thread):
-            return f"the end of {thing.name}"
-        if id(thing) in self._conditions:
-            return f"the lock of {self._name(self._conditions[id(thing)])}"
-        name = type(thing).__name__
-        if id(thing) not in self._numbers:
-            same = sum(type(other) is type(thing) for _, other in self._numbers.values())
-            self._numbers[id(thing)] = (same + 1, thing)
-        return f"{name} {self._numbers[id(thing)][0]}"
+    def _frame(self, thread: _Thread) -> FrameType | None:
+        """Return a thread's innermost frame."""
+        if thread.number == _fiberrt.ident():
+            return sys._getframe()
+        fiber = next((one for one in _fiberrt.fibers() if _number(one) == thread.number), None)
+        return None if fiber is None else _fiberrt.frame(fiber)
 
     def _holders_of(self, thing: Any) -> list[tuple[_Thread, Place | None]]:
         if isinstance(thing, threading.Thread):
             return [(known, None) for known in self._threads.values() if known.number == thing.ident]
         return self._holders.get(id(thing), [])
 
-    def _thing(self, thing: Any) -> str:
-        """Name a lock or a queue, and its holders."""
-        name = self._name(thing)
-        if isinstance(thing, threading.Thread):
+    def _wait(self, thread: _Thread) -> str:
+        """Tell for what a thread waits, and its holders."""
+        use = self._names.use(thread.waits_for, self._frame(thread))
+        if use is None:
+            return "waits"
+        if use.is_start:
+            return f"starts {name_of(use.owner)}"
+        name = f"waits for {self._names.of(use)}" + (f" in {use.inside}" if use.inside else "")
+        if isinstance(thread.waits_for, threading.Thread):
             return name
-        held = [f"{thread.name} has held since {place or 'its begin'}" for thread, place in self._holders_of(thing)]
-        return f"{name}, which {' and '.join(held)}" if held else name
+        held = [(holder.name, place or "its begin") for holder, place in self._holders_of(thread.waits_for)]
+        if not held:
+            return name
+        if len(held) == 1:
+            return f"{name}, which {held[0][0]} has held since {held[0][1]}"
+        return f"{name}, which {' and '.join(f'{holder} (since {place})' for holder, place in held)} hold"
 
     def _why(self, thread: _Thread) -> str:
-        """Return why a thread does not run now."""
+        """Return why a thread does not run now, and in a second line the details."""
         fiber = next((one for one in _fiberrt.fibers() if _number(one) == thread.number), None)
         if fiber is None or fiber.done:
             return "ends"
         what = _fiberrt.waits_for(fiber)
-        if what is None or what == "preempted":
-            return f"is preempted {thread.point or self._where(thread, fiber)}"
-        calls = self._calls(fiber)
-        called = f" in {calls}" if calls else ""
+        if what is None:
+            return "lets other threads run"
+        if what == "preempted":
+            return f"{PREEMPTED} {self._where(thread, fiber)}"
         if thread.waits_for is not None:
-            return f"waits{called} for {self._thing(thread.waits_for)}"
-        return f"waits{called} ({what})"
+            return self._wait(thread)
+        self._times_matter = self._times_matter or what == "sleep"
+        calls = self._calls(fiber)
+        return f"waits{f' in {calls}' if calls else ''} ({what})"
 
     def _where(self, thread: _Thread, fiber: Any) -> str:
-        """Return at which line a thread was preempted."""
+        """Return where a thread was preempted, and in a second line what it would do."""
+        if thread.point is not None:
+            when, thing = thread.point
+            use = self._names.use(thing, _fiberrt.frame(fiber))
+            if use is not None and use.is_start:
+                return f"while it starts {name_of(use.owner)}"
+            if use is not None:
+                return f"in {use.inside}, {when} its lock" if use.inside else f"{when} {self._names.of(use)}"
         frame = _fiberrt.frame(fiber)
         while frame is not None and not self.program.contains(frame.f_code):
             frame = frame.f_back
         if frame is None:
-            return ""
-        place = Place(frame.f_code.co_filename, frame.f_lineno)
-        return f"in the middle of {place}" if place == thread.place else f"before {place}"
+            return "before its first line" if thread.place is None else "after its last line"
+        place = _place(frame)
+        half = half_done(frame)
+        where = f"between reading and writing {half} in" if half else "in the middle of" if place == thread.place else "before"
+        if where == "before" and leaves_block(frame):
+            where = "before it leaves"
+        values = values_in(frame)
+        return f"{where} {place}\n: {place.source}" + (f" ({values})" if values else "")
 
     def _calls(self, fiber: Any) -> str:
         """Return the function of a library that the program's code has called."""
@@ -231,7 +308,7 @@ class Recorder:
             thread = self._thread()
             self._switched_to(thread)
             if thread.waits_for is not None:
-                self._add(Step(thread, None, f"waits for {self._thing(thread.waits_for)}"))
+                self._add(Step(thread, None, self._wait(thread)))
             self.stuck = self._circle() or self._all_waiting()
 
     def _circle(self) -> list[str]:
@@ -248,7 +325,7 @@ class Recorder:
         return []
 
     def _stuck(self, thread: _Thread) -> list[str]:
-        return [f"{thread.name} waits for {self._thing(thread.waits_for)}", *self._lines_of(thread)]
+        return [f"{thread.name} {self._wait(thread)}", *self._lines_of(thread)]
 
     def _lines_of(self, thread: _Thread) -> list[str]:
         """Return the program's lines in the thread's stack, the innermost first."""
@@ -257,7 +334,7 @@ class Recorder:
         text = []
         while frame is not None and frame.f_code is not self._root:
             if self.program.contains(frame.f_code):
-                place = Place(frame.f_code.co_filename, frame.f_lineno)
+                place = _place(frame)
                 text.append(f"    {place!s:<24} {place.source}")
             frame = frame.f_back
         return text
@@ -275,8 +352,36 @@ class Recorder:
                 text += [f"{thread.name} {self._why(thread)}", *self._lines_of(thread)]
         return text
 
-    def tell(self) -> list[str]:
-        return tell(self.steps, self.left_out)
+    # --- The text
+
+    def tell(self, error: BaseException | None = None) -> list[str]:
+        """Return the story, until the exception that fails the test."""
+        steps = self._until(error)
+        text = tell(steps, self.left_out, self._times_matter)
+        after = sum(step.place is not None for step in self.steps) - sum(step.place is not None for step in steps)
+        return [*text, f"... {after} lines after the failure"] if after else text
+
+    def decisions(self, error: BaseException | None) -> list[str]:
+        """Return the decisions of the schedule, until then."""
+        return decisions(self._until(error))
+
+    def cause(self, error: BaseException) -> list[str]:
+        """Return which thread gets the exception, and where."""
+        steps = self._until(error)
+        if self.stuck or not steps or steps[-1].error != id(error):
+            return []
+        place = next((step.place for step in reversed(steps) if step.place is not None), None)
+        text = f"{steps[-1].thread.name} {steps[-1].note}"
+        return [text] if place is None else [text, f"    {place!s:<24} {place.source}"]
+
+    def _until(self, error: BaseException | None) -> list[Step]:
+        steps = list(self.steps)
+        end = max((i for i, step in enumerate(steps) if step.error == id(error)), default=len(steps) - 1)
+        return steps[: end + 1]
+
+
+def _place(frame: FrameType) -> Place:
+    return Place(frame.f_code.co_filename, frame.f_lineno)
 
 
 def _number(fiber: Any) -> int:

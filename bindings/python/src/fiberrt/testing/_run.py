@@ -57,6 +57,8 @@ class Outcome:
     deadlock: list[str] = field(default_factory=list)
     skip: str = ""  # the reason, if the run was skipped or failed as expected
     expected: bool = False  # whether a skipped run failed as expected
+    cause: list[str] = field(default_factory=list)
+    decisions: list[str] = field(default_factory=list)
 
     @property
     def failed(self) -> bool:
@@ -115,7 +117,7 @@ def _trimmed(outcome: Outcome, most: int) -> Outcome:
 
     return Outcome(
         outcome.status, outcome.kind[:most], outcome.text[-most:], outcome.output[-most:], lines(outcome.tale),
-        lines(outcome.deadlock), outcome.skip[:most], outcome.expected,
+        lines(outcome.deadlock), outcome.skip[:most], outcome.expected, lines(outcome.cause), lines(outcome.decisions),
     )  # fmt: skip
 
 
@@ -278,7 +280,7 @@ def be(test: Test, settings: Settings, program: Program, slot: Slot, output: int
         _signal.signal(_signal.SIGALRM, _signal.SIG_DFL)
         errors = threading.excepthook = _ThreadErrors()
         if run.recorded:
-            _record.current = _record.Recorder(program, _call.__code__)
+            _record.current = _record.Recorder(program, _call.__code__, run.trace)
             _locks.record_joins()
             faulthandler.enable(2)
             if settings.timeout_s:
@@ -315,7 +317,9 @@ def _outcome(
     outcome.text = (f"in {errors.name}:\n" if error is errors.first else "") + tell(_without_own_frames(error))
     if recorder is not None:
         outcome.deadlock = recorder.stuck
-        outcome.tale = recorder.tell()
+        outcome.cause = recorder.cause(error)
+        outcome.decisions = recorder.decisions(error)
+        outcome.tale = recorder.tell(error)
     return outcome
 
 

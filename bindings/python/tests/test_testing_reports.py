@@ -1,0 +1,160 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
+"""The report of a failing simulated test: what it names, what it leaves out, and what it does not call."""
+
+import re
+
+from test_testing import run
+
+
+def test_a_long_stretch_keeps_the_lines_that_change_shared_variables(tmp_path):
+    code = """
+    import threading
+    from fiberrt.testing import simulate
+
+    total = 0
+
+    class Counts:
+        n = 0
+
+    def work(counts, table):
+        global total
+        a = 1
+        a = 2
+        a = 3
+        a = 4
+        counts.n = a
+        a = 5
+        table["key"] = a
+        a = 6
+        total = a
+        a = 7
+        del table["key"]
+        a = 8
+        for i in range(50):
+            a = i
+            counts.n = a
+        return a
+
+    @simulate(seeds=1)
+    def test_it():
+        counts = Counts()
+        thread = threading.Thread(target=work, args=(counts, {}), name="worker")
+        thread.start()
+        thread.join()
+        assert counts.n == 3
+
+    test_it()
+    """
+    status, told = run(tmp_path, code)
+    stretch = told.partition("\n  worker\n")[2].partition("\n      -- worker ends\n")[0]
+    assert status == 1 and stretch, told
+    lines = [line.strip().partition("  ")[2].strip() for line in stretch.splitlines()]
+    for kept in ("counts.n = a", 'table["key"] = a', "total = a", 'del table["key"]', "return a"):
+        assert kept in lines, told
+    assert "a = 5" not in lines and lines.count("counts.n = a") < 5 and re.search(r"\.\.\. \d+ lines", stretch), told
+
+
+def test_values_are_shown_without_a_call_of_the_program(tmp_path):
+    code = """
+    import threading
+    from fiberrt.testing import simulate
+
+    class Counts:
+        n = 2
+        table = {"key": [1, 2]}
+
+        @property
+        def asked(self):
+            calls.append("asked")
+            return 1
+
+        def __repr__(self):
+            raise SystemExit
+
+    calls = []
+
+    @simulate(seeds=1)
+    def test_it():
+        counts = Counts()
+        assert counts.n + counts.table["key"][1] == counts.asked == 3 or counts is None or len(calls) != 1
+
+    test_it()
+    """
+    status, told = run(tmp_path, code)
+    assert status == 1 and "main gets AssertionError (counts.n is 2, counts.table['key'][1] is 2, calls is ['asked'])\n" in told, told
+
+
+def test_lines_after_the_failure_are_left_out(tmp_path):
+    code = """
+    import threading
+    from fiberrt.testing import simulate
+
+    def fail():
+        try:
+            raise ValueError("one")
+        except ValueError:
+            pass
+        raise ValueError("two")
+
+    @simulate(seeds=1)
+    def test_it():
+        thread = threading.Thread(target=fail, name="failing")
+        thread.start()
+        thread.join()
+        after = 1
+        after = 2
+
+    test_it()
+    """
+    status, told = run(tmp_path, code)
+    assert status == 1 and "\n  failing gets ValueError: two\n      test_it.py:10 " in told, told
+    assert "-- failing gets ValueError: one\n" in told and "after = 1" not in told, told
+    assert re.search(r"-- failing gets ValueError: two\n  \.\.\. [2-9] lines after the failure\n", told), told
+
+
+def test_a_decision_about_timers_is_told(tmp_path):
+    code = """
+    import threading, time
+    from fiberrt.testing import simulate
+
+    @simulate(seeds=200, preemptions=0)
+    def test_it():
+        order = []
+        until = time.monotonic() + 5
+        def work(name, delay_s):
+            time.sleep(delay_s)  # no preemption is long enough to let b sleep first
+            time.sleep(until - time.monotonic())
+            order.append(name)
+        threads = [threading.Thread(target=work, args=("ab"[i], i), name="ab"[i]) for i in range(2)]
+        for thread in threads: thread.start()
+        for thread in threads: thread.join()
+        assert order == ["a", "b"]
+
+    test_it()
+    """
+    status, told = run(tmp_path, code)
+    assert status == 1, told
+    reason = "runs now, because another one of the waits whose time ends now ends first"
+    assert re.search(rf"^  1\. b {reason}   \[\d+:1\]$", told, re.M), told
+    assert re.search(rf"^      -- b {reason}   <== decision 1$", told, re.M) and "-- the time is 5.000 s\n" in told, told
+
+
+def test_a_cancelled_timer_is_not_called_started(tmp_path):
+    code = """
+    import threading
+    from fiberrt.testing import simulate
+
+    @simulate(seeds=300)
+    def test_it():
+        fired = []
+        timer = threading.Timer(1, lambda: fired.append(1))
+        timer.start()
+        threading.Event().wait(1)
+        timer.cancel()
+        timer.join()
+        assert fired
+
+    test_it()
+    """
+    status, told = run(tmp_path, code)
+    assert status == 1 and "-- main starts Thread-" in told and told.count(" starts ") == 1, told
