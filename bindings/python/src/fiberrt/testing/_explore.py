@@ -263,8 +263,8 @@ class Explorer:
             if not report.outcome.failed:
                 report.outcome = first
             return
-        until = _now() + _SHRINK_S
-        least = shrink(choices, lambda candidate: _now() < until and fails(candidate), _MOST_SHRINK_RUNS)
+        until = _fiberrt.real_now() + _SHRINK_S
+        least = shrink(choices, lambda candidate: _fiberrt.real_now() < until and fails(candidate), _MOST_SHRINK_RUNS)
         if len(least) > 1:
             least = self._fewest(report.possible, first.kind, len(least) - 1) or least
         report.choices, report.chosen = as_text(least), len(least)
