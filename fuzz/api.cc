@@ -896,7 +896,7 @@ void call_io() {
 void call_others() {
     fiber_t fiber{};
     void* pointer = nullptr;
-    switch (byte() % 27) {
+    switch (byte() % 30) {
     case 0:
     case 1: {
         if (its->keys.size() > 10) break;
@@ -1052,6 +1052,30 @@ void call_others() {
         CALL(fiber_posix_release, name);
         auto visit = [](const char*, const char*, void*) { return 1; };
         CALL(fiber_posix_each, one_in(4) ? nullptr : +visit, nullptr);
+        break;
+    }
+    case 27: {
+        auto look = [](fiber_t target, void*) {
+            fiber_info_t info;
+            int result = fiber_info(target, &info, sizeof info);
+            return result == 0 && info.id == target.id ? 0 : 1;
+        };
+        RESULT(result, fiber_each, one_in(4) ? nullptr : +look, nullptr);
+        FUZZ_CHECK(result <= 0);
+        break;
+    }
+    case 28: {
+        fiber_stats_t stats;
+        fiber_cord_t target = a_cord();
+        fiber_stats_t* out = maybe(&stats);
+        CALL(fiber_cord_stats, target, out, byte() % (sizeof stats + 1));
+        break;
+    }
+    case 29: {
+        fiber_pool_stats_t stats;
+        fiber_pool_t target{handle(its->pools)};
+        fiber_pool_stats_t* out = maybe(&stats);
+        CALL(fiber_pool_stats, target, out, byte() % (sizeof stats + 1));
         break;
     }
     case 21:

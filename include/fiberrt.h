@@ -2099,10 +2099,41 @@ typedef struct {
     uint64_t cord;              /* the id of the cord's handle */
     uint64_t stack_high;        /* the end of the reserved bytes (fiber_attr_set_stack_reserve) or, without any, of the
                                    first frame; 0 without a stack */
+    uint64_t parent_scope;      /* the id of the scope that it is a child of; 0: none */
+    uint64_t parent;            /* the id of the fiber that opened this scope; 0: none */
+    uint64_t stack_touched;     /* bytes of the stack that are in memory, from its top: the most that it has used, or an
+                                 * earlier fiber on the same stack; 0: not known */
+    uint8_t still;              /* 1: it did not run while it was looked at. 0: the members from here on are not told */
+    char wait[80];              /* why it waits, in fiber_dump's words; empty: it does not wait */
+    uint64_t wait_object;       /* what it waits for: the id of a fiber, cord or scope, the address of a primitive, or
+                                 * a descriptor; 0: none of these */
+    uint64_t wait_fiber;        /* the id of the one fiber that can end the wait: the holder of the lock, the fiber
+                                 * that it joins or has transferred to; 0: none, or not known */
+    int64_t wait_deadline_ns;   /* by fiber_now(): when the wait ends at the latest, by itself or by a scope;
+                                 * FIBER_FOREVER: it has no deadline */
+    uint64_t stack_used;        /* bytes of the stack in use; 0: it has none, or its thread sleeps or polls on it */
 } fiber_info_t;
 
-/** Reads what the library knows of a fiber into *out. */
+/**
+ * Reads what the library knows of a fiber into *out. The fiber may belong to any cord, and may run meanwhile: the
+ * library neither stops its thread nor waits for it, and all members are of one moment. For a fiber that runs, or
+ * continues again and again while it is looked at, `still` is 0; so it is for a hosted fiber of another cord, and for
+ * any fiber of another cord where the kernel has no membarrier(2). With a size that ends before parent_scope, the call
+ * takes some nanoseconds, otherwise some microseconds.
+ *
+ * Errors: -EINVAL out is NULL or size is 0; -ESRCH the fiber ended meanwhile.
+ */
 FIBERRT_API int fiber_info(fiber_t fiber, fiber_info_t *out, size_t size) FIBERRT_LINKNAME(fiber_info);
+
+/**
+ * Calls visit for each fiber of the process, of all cords, until visit returns a value other than 0. Main flows, fibers
+ * that have ended and wait to be joined, and the library's own fibers are among them. A fiber that is made or ends
+ * meanwhile may be visited or not. The library holds no lock, so visit may make any call that the caller may make.
+ * Returns the last result of visit, or 0 if there is no fiber.
+ *
+ * Errors: -EINVAL visit is NULL.
+ */
+FIBERRT_API int fiber_each(int (*visit)(fiber_t fiber, void *arg), void *arg) FIBERRT_LINKNAME(fiber_each);
 
 /* The result of fiber_stats, counted since the cord was opened. */
 typedef struct {
@@ -2128,9 +2159,36 @@ typedef struct {
 FIBERRT_API int fiber_stats(fiber_stats_t *out, size_t size) FIBERRT_LINKNAME(fiber_stats);
 
 /**
+ * Reads the counters of a cord, of any thread, into *out. The cord runs on meanwhile: counters that change are read one
+ * after the other, and `switches` may be off by some hundred.
+ *
+ * Errors: those of a handle; -EINVAL out is NULL or size is 0.
+ */
+FIBERRT_API int fiber_cord_stats(fiber_cord_t cord, fiber_stats_t *out, size_t size)
+    FIBERRT_LINKNAME(fiber_cord_stats);
+
+/* The result of fiber_pool_stats. */
+typedef struct {
+    uint64_t threads;       /* that work for the pool now: its workers, and threads bound to it */
+    uint64_t workers;       /* threads that the pool has started */
+    uint64_t idle;          /* of threads: those that have nothing to run */
+    uint64_t tasks_waiting; /* submitted, not begun */
+    uint64_t tasks_begun;   /* begun, not ended */
+    uint64_t closing;       /* 1: fiber_pool_close has been called, and the pool takes no more tasks from outside */
+} fiber_pool_stats_t;
+
+/**
+ * Reads the counters of a pool into *out. The pool runs on meanwhile, so they are of moments close to each other.
+ *
+ * Errors: those of a handle; -EINVAL out is NULL or size is 0.
+ */
+FIBERRT_API int fiber_pool_stats(fiber_pool_t pool, fiber_pool_stats_t *out, size_t size)
+    FIBERRT_LINKNAME(fiber_pool_stats);
+
+/**
  * Writes the state of the library to a descriptor, as text for people whose form may change: its version, backend,
  * cords, and every fiber with its name, state, wait, open scopes (innermost first) and stack. Fibers of other cords run
- * on meanwhile: the dump does not tell their waits, and each line is true for its own moment.
+ * on meanwhile, so each line is true for its own moment. fiber_info says which fibers' waits are not told.
  *
  * It blocks the thread until all is written, and returns -EPIPE without SIGPIPE. pthread_cancel does not interrupt it.
  * It allocates nothing and opens no cord: a debugger may call (int)fiberrt_fiber_dump(2).

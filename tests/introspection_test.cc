@@ -310,7 +310,7 @@ TEST(Dump, ShowsFibersThatWaitForATurn) {
     EXPECT_HAS(of_second, ": waits for its turn at the position of a file;");
 }
 
-TEST(DumpOfCords, ShowsTheVisibleStateOfOtherCords) {
+TEST(DumpOfCords, ShowsTheWaitsOfOtherCords) {
     std::atomic<bool> done{false}, ready{false};
     fiber_t sleeper{}, joiner{}, cord_joiner{};
     auto sleeps = [] { EXPECT_EQ(fiber_sleep(FIBER_SEC(1000)), -ECANCELED); };
@@ -333,7 +333,8 @@ TEST(DumpOfCords, ShowsTheVisibleStateOfOtherCords) {
     const std::string text = dump();
     EXPECT_EQ(line_of(text, "cord " + hex(other.id)), "cord " + hex(other.id) + " \"the other\"");
     const std::string of_cord = " of cord " + hex(other.id);
-    EXPECT_HAS(line_of(text, sleeper), of_cord + ": waits; stack of 256 KiB");
+    EXPECT_HAS(line_of(text, sleeper), of_cord + ": sleeps, ");
+    EXPECT_HAS(line_of(text, sleeper), " s left; stack of 256 KiB");
     EXPECT_HAS(line_of(text, joiner), ": joins fiber " + hex(sleeper.id) + ";");
     EXPECT_HAS(line_of(text, cord_joiner), ": joins cord " + hex(other.id) + ";");
     finish({joiner, cord_joiner});

@@ -10,3 +10,16 @@
 #include "fiberrt.h"
 
 #include <errno.h>
+#include <string.h>
+
+namespace fiberrt::api {
+
+// Copies the library's struct to the caller's, whose size may differ with the release that the caller was built with.
+// Bytes that the library does not know become 0.
+inline void copy_out(void* out, size_t size, const void* known, size_t known_size) {
+    size_t common = size < known_size ? size : known_size;
+    memcpy(out, known, common);
+    memset(static_cast<char*>(out) + common, 0, size - common);
+}
+
+} // namespace fiberrt::api

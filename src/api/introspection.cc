@@ -5,21 +5,10 @@
 #include "debug/describe.h"
 #include "debug/dump.h"
 
+#include <stddef.h>
 #include <string.h>
 
 using namespace fiberrt;
-
-namespace {
-
-// Copies the library's struct to the caller's, whose size may differ with the release that the caller was built with.
-// Bytes that the library does not know become 0.
-void copy_out(void* out, size_t size, const void* known, size_t known_size) {
-    size_t common = size < known_size ? size : known_size;
-    memcpy(out, known, common);
-    memset(static_cast<char*>(out) + common, 0, size - common);
-}
-
-} // namespace
 
 int fiber_state(fiber_t handle) {
     Fiber* fiber;
@@ -52,8 +41,10 @@ int fiber_info(fiber_t handle, fiber_info_t* out, size_t size) {
     int where = find(handle, &fiber);
     if (where < 0) return where;
     fiber_info_t info;
-    if (int error = describe(fiber, handle, &info)) return error;
-    copy_out(out, size, &info, sizeof info);
+    bool briefly = size <= offsetof(fiber_info_t, parent_scope);
+    int error = briefly ? describe_briefly(fiber, handle, &info) : describe(fiber, handle, &info);
+    if (error) return error;
+    api::copy_out(out, size, &info, sizeof info);
     return 0;
 }
 
@@ -62,7 +53,19 @@ int fiber_stats(fiber_stats_t* out, size_t size) {
     Cord* cord = cord_for_query();
     if (!cord) return no_cord();
     fiber_stats_t stats = stats_of(*cord);
-    copy_out(out, size, &stats, sizeof stats);
+    api::copy_out(out, size, &stats, sizeof stats);
+    return 0;
+}
+
+int fiber_each(int (*visit)(fiber_t fiber, void* arg), void* arg) { return visit ? each_fiber(visit, arg) : -EINVAL; }
+
+int fiber_cord_stats(fiber_cord_t handle, fiber_stats_t* out, size_t size) {
+    if (!out || !size) return -EINVAL;
+    Cord* cord;
+    if (int error = cords.resolve(handle.id, &cord)) return error;
+    fiber_stats_t stats;
+    if (int error = stats_of_any(*cord, id_generation(handle.id), &stats)) return error;
+    api::copy_out(out, size, &stats, sizeof stats);
     return 0;
 }
 

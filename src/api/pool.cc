@@ -160,3 +160,11 @@ int fiber_attr_set_pool(fiber_attr_t* attr, fiber_pool_t pool) {
     if (!error) attr->pool = pool.id;
     return error;
 }
+
+int fiber_pool_stats(fiber_pool_t pool, fiber_pool_stats_t* out, size_t size) {
+    if (!out || !size) return -EINVAL;
+    fiber_pool_stats_t stats;
+    if (int error = pool_stats(pool.id, &stats)) return error;
+    api::copy_out(out, size, &stats, sizeof stats);
+    return 0;
+}

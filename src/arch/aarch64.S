@@ -13,7 +13,8 @@
  *
  * The state of C++ exceptions (the list of caught ones and the count of uncaught ones) is moved only if it is not zero.
  * A switch then stores the leaving fiber's state in the Fiber, clears the thread's state, and marks the fiber. When a
- * marked fiber continues, its state is put back. FPCR is written only if the two fibers' values differ: a write drains
+ * marked fiber continues, its state is put back. A fiber that continues clears all its marks: debug/look.h has another
+ * one. FPCR is written only if the two fibers' values differ: a write drains
  * the pipeline of many processors. A call need not preserve the flags in FPSR, nor vector and predicate registers
  * beyond d8-d15. x18 is the platform's. The state of SME, with its matrix registers, is not moved.
  *
@@ -119,7 +120,7 @@
 	mov	w15, #1
 	str	x13, [x2, #FIBER_CONTROLS]
 	str	w14, [x2, #FIBER_CONTROLS + 8]
-	strb	w15, [x2, #FIBER_EXCEPTIONS_SAVED]
+	strb	w15, [x2, #FIBER_MARKS]
 	str	xzr, [x11]
 	str	wzr, [x11, #8]
 	b	81b
@@ -129,7 +130,7 @@
 	.macro load_control
 	ldp	w12, w13, [sp, #FRAME_CONTROL]
 	str	w13, [x10]
-	ldrb	w14, [x1, #FIBER_EXCEPTIONS_SAVED]
+	ldrb	w14, [x1, #FIBER_MARKS]
 	cmp	w12, w9
 	b.ne	82f
 83:
@@ -143,11 +144,13 @@
 	msr	fpcr, x12
 	b	83b
 84:
+	tbz	w14, #0, 86f /* mark_exceptions */
 	ldr	x13, [x1, #FIBER_CONTROLS]
 	ldr	w14, [x1, #FIBER_CONTROLS + 8]
 	str	x13, [x11]
 	str	w14, [x11, #8]
-	strb	wzr, [x1, #FIBER_EXCEPTIONS_SAVED]
+86:
+	strb	wzr, [x1, #FIBER_MARKS]
 	b	85b
 	.endm
 

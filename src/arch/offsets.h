@@ -6,7 +6,7 @@
 #define FIBER_SP 0
 #define FIBER_RESUME 8
 #define FIBER_CONTROLS 16 /* 12 bytes, which the switch of each architecture uses in its own way */
-#define FIBER_EXCEPTIONS_SAVED 28
+#define FIBER_MARKS 28
 
 #define CORD_ERRNO 0
 #define CORD_EXCEPTIONS 8

@@ -15,7 +15,8 @@
  *
  * The state of C++ exceptions (the list of caught ones and the count of uncaught ones) is moved only if it is not zero.
  * A switch then stores the leaving fiber's state in the Fiber, clears the thread's state, and marks the fiber. When a
- * marked fiber continues, its state is put back. The rounding mode is the only control in fcsr, and is written only if
+ * marked fiber continues, its state is put back. A fiber that continues clears all its marks: debug/look.h has another
+ * one. The rounding mode is the only control in fcsr, and is written only if
  * the two fibers' modes differ. A call need not preserve the status flags in fcsr, nor vector registers and their
  * control.
  *
@@ -115,7 +116,7 @@
 	li	t6, 1
 	sd	t4, FIBER_CONTROLS(a2)
 	sw	t5, FIBER_CONTROLS + 8(a2)
-	sb	t6, FIBER_EXCEPTIONS_SAVED(a2)
+	sb	t6, FIBER_MARKS(a2)
 	sd	zero, 0(t3)
 	sw	zero, 8(t3)
 	j	81b
@@ -125,7 +126,7 @@
 	.macro load_control
 	lw	t2, 0(sp)
 	lw	t4, 4(sp)
-	lbu	t5, FIBER_EXCEPTIONS_SAVED(a1)
+	lbu	t5, FIBER_MARKS(a1)
 	sw	t4, 0(t1)
 	bne	t2, t0, 82f
 83:
@@ -139,11 +140,14 @@
 	fsrm	t2
 	j	83b
 84:
+	andi	t5, t5, 1 /* mark_exceptions */
+	beqz	t5, 86f
 	ld	t4, FIBER_CONTROLS(a1)
 	lw	t5, FIBER_CONTROLS + 8(a1)
 	sd	t4, 0(t3)
 	sw	t5, 8(t3)
-	sb	zero, FIBER_EXCEPTIONS_SAVED(a1)
+86:
+	sb	zero, FIBER_MARKS(a1)
 	j	85b
 	.endm
 

@@ -5,7 +5,7 @@
  *
  * A parked fiber's stack ends, towards low addresses, with this frame; Fiber.sp points to its low end:
  *
- *     (-16  the caught C++ exceptions (8 bytes)   -8  the count of uncaught ones (4): only if Fiber.exceptions_saved)
+ *     (-16  the caught C++ exceptions (8 bytes)   -8  the count of uncaught ones (4): only if marked so)
  *      +0   r15    +8  r14    +16 r13    +24 r12    +32 rbx    +40 rbp
  *      +48  the address to continue at: the return address of the call that gave way
  *
@@ -15,7 +15,8 @@
  *
  * The state of C++ exceptions (the list of caught ones and the count of uncaught ones) is moved only if it is not zero.
  * A switch then stores the leaving fiber's state below the frame, where nothing else writes while the fiber is parked,
- * clears the thread's state, and marks the fiber. When a marked fiber continues, its state is put back.
+ * clears the thread's state, and marks the fiber. When a marked fiber continues, its state is put back. A fiber that
+ * continues clears all its marks: debug/look.h has another one.
  *
  * How a fiber continues: if its address equals the one that the leaving fiber was called from, by `ret`, which the
  * processor predicts rightly. Otherwise that prediction would be wrong, and an indirect jump, which the processor
@@ -74,7 +75,7 @@
 	movq	%rax, -16(%rsp)
 	movl	8(%r11), %eax
 	movl	%eax, -8(%rsp)
-	movb	$1, FIBER_EXCEPTIONS_SAVED(%rdx)
+	movb	$1, FIBER_MARKS(%rdx)
 	xorl	%eax, %eax
 	movq	%rax, (%r11)
 	movl	%eax, 8(%r11)
@@ -89,7 +90,7 @@
 	fldcw	FIBER_CONTROLS+4(%rsi)
 	movl	FIBER_CONTROLS+8(%rsi), %r10d
 	movl	%r10d, (%r9)
-	cmpb	$0, FIBER_EXCEPTIONS_SAVED(%rsi)
+	cmpb	$0, FIBER_MARKS(%rsi)
 	jne	82f
 83:
 	movl	FIBER_RESUME(%rsi), %eax
@@ -97,11 +98,13 @@
 
 	.macro load_exceptions
 82:
+	testb	$1, FIBER_MARKS(%rsi) /* mark_exceptions */
+	jz	84f
 	movq	-16(%rsp), %rax
 	movq	%rax, (%r11)
 	movl	-8(%rsp), %eax
 	movl	%eax, 8(%r11)
-	movb	$0, FIBER_EXCEPTIONS_SAVED(%rsi)
+84:	movb	$0, FIBER_MARKS(%rsi)
 	jmp	83b
 	.endm
 

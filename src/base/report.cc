@@ -7,6 +7,7 @@
 #include <poll.h>
 #include <pthread.h>
 #include <signal.h>
+#include <string.h>
 #include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
@@ -108,6 +109,13 @@ void Report::flush() {
             none.raised = errno == EPIPE;
         }
     }
+    used_ = 0;
+}
+
+void Report::take(char* out, size_t size) {
+    size_t length = used_ < size ? used_ : size - 1;
+    memcpy(out, text_, length);
+    out[length] = '\0';
     used_ = 0;
 }
 

@@ -32,6 +32,9 @@ public:
     }
     void drop(size_t begun) { used_ = begun; } // coverage: race
 
+    // Moves the text out of the buffer instead of writing it, as a C string; what has no room is cut.
+    void take(char* out, size_t size);
+
     // Puts a line for each frame of a backtrace.
     void frames(void* const* frames, int count);
 

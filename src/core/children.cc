@@ -3,6 +3,7 @@
 // fuzz: waiting 65 %
 #include "core/children.h"
 
+#include "base/peek.h"
 #include "base/planted.h"
 #include "core/cord.h"
 #include "core/life.h"
@@ -47,7 +48,6 @@ void fiber_detach_by_id(Cord& cord, uint64_t id) {
 }
 
 // Under the scope's lock.
-bool none_left(const Children& all) { return all.running.empty() && all.cancelled.empty(); }
 
 void remove_from_list(Child* child) {
     Children& all = child->scope->children;
@@ -440,6 +440,24 @@ void children_discard(Cord& cord, Scope* scope) {
     all.watch = nullptr;
     scope->has_children = false;
     cord.children.parents--;
+}
+
+uint64_t scope_of_child(Fiber* fiber, uint64_t* parent) {
+    *parent = 0;
+    uint32_t generation = fiber->generation.load(std::memory_order_relaxed);
+    for (EndWait* wait = fiber->remote.joiners.front(); wait; wait = fiber->remote.joiners.after(wait)) {
+        if (wait->receive != child_ended || wait->generation != generation) continue;
+        // The owner's cord may discard the scope meanwhile. The slots of scopes and fibers are never unmapped.
+        Scope* scope = peek(static_cast<Child::End*>(wait)->child->scope);
+        Fiber* opener = scope ? scope->fiber.load(std::memory_order_relaxed) : nullptr;
+        if (!opener) return 0;
+        uint32_t of_scope = scope->generation.load(std::memory_order_relaxed);
+        uint32_t of_opener = opener->generation.load(std::memory_order_relaxed);
+        if (!(of_scope & 1) || !(of_opener & 1)) return 0;
+        *parent = make_id(Tag::fiber, opener->index, of_opener);
+        return make_id(Tag::scope, scope->index, of_scope);
+    }
+    return 0;
 }
 
 } // namespace fiberrt

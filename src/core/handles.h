@@ -52,16 +52,22 @@ inline int own_fiber(fiber_t handle, Fiber** out) {
 // Finds a scope that the calling fiber opened. 0, -EINVAL, -ESRCH, -EPERM.
 int own_scope(fiber_scope_t handle, Scope** out);
 
-// Checks, after reading a fiber of another cord, that all values read belong to the fiber of this handle. 0, -ESRCH.
-inline int check_unchanged(Fiber* fiber, fiber_t handle) {
+// Checks, after reading a slot that another thread owns, that all values read belong to the use of the slot with this
+// generation.
+template <class Slot>
+bool is_in_the_same_use(Slot& slot, uint32_t generation) {
 #if FIBERRT_THREAD_SANITIZER
     // ThreadSanitizer does not know fences. Release: the reads before come before this write, which changes nothing.
-    uint32_t generation = fiber->generation.fetch_add(0, std::memory_order_release);
+    return slot.generation.fetch_add(0, std::memory_order_release) == generation;
 #else
     std::atomic_thread_fence(std::memory_order_acquire); // the reads before come before
-    uint32_t generation = fiber->generation.load(std::memory_order_relaxed);
+    return slot.generation.load(std::memory_order_relaxed) == generation;
 #endif
-    return generation == id_generation(handle.id) ? 0 : -ESRCH;
+}
+
+// Checks, after reading a fiber of another cord, that all values read belong to the fiber of this handle. 0, -ESRCH.
+inline int check_unchanged(Fiber* fiber, fiber_t handle) {
+    return is_in_the_same_use(*fiber, id_generation(handle.id)) ? 0 : -ESRCH;
 }
 
 // Whether a fiber of the calling thread's cord is detached, and the error that a join then returns. A main flow counts

@@ -280,7 +280,7 @@ int64_t idle_until(Cord& cord) {
     Fiber* next = next_to_run(cord);
     if (next == me) {
         cord.counters.instant_resumes++;
-        me->sched.state = State::running;
+        me->sched.resume_instantly();
         return me->resume;
     }
     return next->sched.state == State::scheduled ? give_to_new(cord, me, next) : switch_to(cord, me, next);

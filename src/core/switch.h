@@ -33,7 +33,7 @@ int fiberrt_leave_start(Cord* cord, Fiber* to, char* top, void* (*fn)(void*), vo
 static_assert(offsetof(Fiber, sp) == FIBER_SP);
 static_assert(offsetof(Fiber, resume) == FIBER_RESUME);
 static_assert(offsetof(Fiber, controls) == FIBER_CONTROLS);
-static_assert(offsetof(Fiber, sched.exceptions_saved) == FIBER_EXCEPTIONS_SAVED);
+static_assert(offsetof(Fiber, sched.marks) == FIBER_MARKS && mark_exceptions == 1);
 static_assert(offsetof(CordWorld, thread_state.errno_address) == CORD_ERRNO);
 static_assert(offsetof(CordWorld, thread_state.exceptions) == CORD_EXCEPTIONS);
 

@@ -3,17 +3,24 @@
 #include "debug/describe.h"
 
 #include "base/copy_name.h"
-#include "core/handles.h"
+#include "base/keep_errno.h"
+#include "base/peek.h"
+#include "base/readable.h"
 #include "core/backend.h"
+#include "core/handles.h"
+#include "debug/look.h"
+#include "debug/texts.h"
+#include "debug/wait_text.h"
 
 #include <string.h>
+#include <sys/mman.h>
 
 namespace fiberrt {
 
 namespace {
 
-int public_state(const Fiber* fiber) {
-    switch (fiber->sched.state) {
+int public_state(State state) {
+    switch (state) {
     case State::created: return FIBER_NEW;
     case State::scheduled:
     case State::awaiting_stack:
@@ -33,7 +40,7 @@ int public_state(const Fiber* fiber) {
 } // namespace
 
 int state_of(Fiber* fiber, fiber_t handle) {
-    int state = public_state(fiber);
+    int state = public_state(fiber->sched.state);
     int error = check_unchanged(fiber, handle);
     return error ? error : state;
 }
@@ -52,10 +59,99 @@ void set_name(Fiber* fiber, const char* name) {
     copy_name(fiber->name, sizeof fiber->name, name);
 }
 
+namespace {
+
+uint64_t object_of(const WaitSnapshot& wait) {
+    switch (wait.what) {
+    case WaitFor::op: return wait.op.fd >= 0 ? uint64_t(wait.op.fd) : 0;
+    case WaitFor::primitive: return wait.primitive;
+    default: return wait.target;
+    }
+}
+
+// The earliest deadline that ends the fiber's wait.
+int64_t deadline_of(const Snapshot& fiber) {
+    int64_t earliest = fiber.deadline;
+    for (int i = 0; i < fiber.scope_count; i++) {
+        const ScopeSnapshot& scope = fiber.scopes[i];
+        if (!(scope.stopped & pending_timeout) && scope.deadline < earliest) earliest = scope.deadline;
+        if (scope.shield & pending_timeout) break;
+    }
+    return earliest;
+}
+
+void describe_wait(const Snapshot& seen, fiber_info_t* out) {
+    Report text(-1);
+    out->wait_deadline_ns = deadline_of(seen);
+    if (seen.has_wait) {
+        put_wait(text, seen.wait);
+        out->wait_object = object_of(seen.wait);
+        out->wait_fiber = waits_for(seen);
+    } else {
+        text.put(text_of(seen.state));
+        if (seen.state == State::transferring) {
+            text.id(seen.transferred);
+            out->wait_object = out->wait_fiber = seen.transferred;
+        }
+    }
+    text.take(out->wait, sizeof out->wait);
+}
+
+// How many bytes of a stack are in memory, from its top down to the lowest page that is; 0: not known.
+size_t touched_bytes(char* low, char* top) {
+    constexpr size_t part = 1024; // pages
+    unsigned char in_memory[part];
+    size_t page = StackPool::page_size();
+    for (char* at = low; at < top; at += part * page) {
+        size_t bytes = size_t(top - at) < part * page ? size_t(top - at) : part * page;
+        if (mincore(at, bytes, in_memory) != 0) return 0;
+        for (size_t i = 0; i < (bytes + page - 1) / page; i++) {
+            if (in_memory[i] & 1) return size_t(top - (at + i * page));
+        }
+    }
+    return 0;
+}
+
+void describe_stack(const Snapshot& seen, fiber_info_t* out) {
+    if (!seen.stack_low) return;
+    char* top = StackPool::top(seen.stack_class, seen.stack_low);
+    if (seen.sp && !seen.on_thread && seen.sp >= seen.stack_low && seen.sp < top)
+        out->stack_used = uint64_t(top - seen.sp);
+    out->stack_touched = touched_bytes(seen.stack_low, top);
+}
+
+} // namespace
+
 int describe(Fiber* fiber, fiber_t handle, fiber_info_t* out) {
+    KeepErrno keep;
+    Snapshot seen;
+    *out = {};
+    if (int error = look(fiber, handle, seen)) return error;
+    out->id = handle.id;
+    out->state = public_state(seen.state);
+    out->cancelled = seen.cancelled;
+    out->detached = seen.detached;
+    out->permit = seen.permit;
+    out->main_flow = seen.kind == Kind::main_flow;
+    if (seen.stack_low) {
+        out->stack_size = StackPool::size_of(seen.stack_class);
+        out->stack_low = reinterpret_cast<uintptr_t>(seen.stack_low);
+    }
+    out->cord = CordTable::id_of(seen.cord);
+    memcpy(out->name, seen.name, sizeof out->name);
+    out->parent_scope = seen.scope;
+    out->parent = seen.parent;
+    out->wait_deadline_ns = FIBER_FOREVER;
+    out->still = seen.still;
+    if (seen.still && out->state == FIBER_WAITING) describe_wait(seen, out);
+    describe_stack(seen, out);
+    return check_unchanged(fiber, handle);
+}
+
+int describe_briefly(Fiber* fiber, fiber_t handle, fiber_info_t* out) {
     *out = {};
     out->id = handle.id;
-    out->state = public_state(fiber);
+    out->state = public_state(fiber->sched.state);
     out->cancelled = fiber->requests.cancelled;
     out->detached = is_detached(fiber);
     out->permit = fiber->sched.permit;
@@ -69,21 +165,54 @@ int describe(Fiber* fiber, fiber_t handle, fiber_info_t* out) {
     return name_of(fiber, handle, out->name);
 }
 
-fiber_stats_t stats_of(const Cord& cord) {
+namespace {
+
+fiber_stats_t stats_in(const CordWorld& cord, uint64_t given, uint64_t in_flight) {
     fiber_stats_t stats = {};
     stats.switches = cord.switches();
     stats.instant_resumes = cord.counters.instant_resumes;
     stats.polls = cord.counters.polls;
     stats.blocking_polls = cord.counters.blocking_polls;
-    stats.ops = cord.io ? cord.io->given : 0;
+    stats.ops = given;
     stats.fibers = cord.counts.fibers;
     stats.stacks = cord.stacks.in_use();
     stats.stacks_free = cord.stacks.free();
-    stats.ops_in_flight = cord.io ? cord.io->in_flight : 0;
+    stats.ops_in_flight = in_flight;
     stats.stacks_high_water = cord.stacks.made();
     stats.stacks_trimmed = cord.stacks.trimmed();
     stats.stack_bytes = cord.stacks.committed_bytes();
     return stats;
+}
+
+} // namespace
+
+fiber_stats_t stats_of(const Cord& cord) {
+    return stats_in(cord, cord.io ? cord.io->given : 0, cord.io ? cord.io->in_flight : 0);
+}
+
+int stats_of_any(Cord& cord, uint32_t generation, fiber_stats_t* out) {
+    if (&cord == cord_if_any()) {
+        *out = stats_of(cord);
+        return 0;
+    }
+    Image<CordWorld> image;
+    image.take(cord);
+    CordIo io; // its memory may be freed meanwhile
+    if (!image->io || copy_readable(&io, image->io, sizeof io) != sizeof io) io = {};
+    *out = stats_in(*image, io.given, io.in_flight);
+    // The two counts of which this is the difference are read one after the other.
+    if (int64_t(out->stacks) < 0) out->stacks = 0; // coverage: race
+    return is_in_the_same_use(cord, generation) && !cord.lost ? 0 : -ESRCH;
+}
+
+int each_fiber(int (*visit)(fiber_t fiber, void* arg), void* arg) {
+    int result = 0;
+    fibers.each([&](Fiber* fiber) {
+        if (result) return;
+        uint64_t id = id_in(fiber);
+        if (id && fiber->cord.load(std::memory_order_acquire)) result = visit({id}, arg);
+    });
+    return result;
 }
 
 } // namespace fiberrt

@@ -1,22 +1,16 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 // Collects and prints the dump.
-//
-// The dump may read every member of the calling thread's cord and its fibers. The fibers of other cords run on
-// meanwhile: of these it reads only members that are Relaxed, atomic, or protected by remote.lock. It drops a
-// fiber's line if the fiber ends before the line is complete.
 #include "debug/dump.h"
 
 #include "base/keep_errno.h"
 #include "base/report.h"
 #include "core/handles.h"
-#include "core/life.h"
+#include "debug/look.h"
 #include "debug/texts.h"
+#include "debug/wait_text.h"
 #include "core/backend.h"
 #include "backend/selection.h"
-#include "io/op.h"
-#include "sync/waiting.h"
 
-#include <poll.h>
 #include <string.h>
 
 namespace fiberrt {
@@ -33,103 +27,64 @@ void put_left(Report& r, const char* what, int64_t deadline, int64_t now) {
     r.put(" s left");
 }
 
-void put_op(Report& r, const Op& op) {
-    if (op.code == OpCode::moment) r.put("its ");
-    r.put(name_of(op.code));
-    if (op.code == OpCode::poll) {
-        r.put(" of");
-        if (op.flags & POLLIN) r.put(" POLLIN");
-        if (op.flags & POLLOUT) r.put(" POLLOUT");
-        if (op.flags & ~uint32_t(POLLIN | POLLOUT)) r.put(" others");
-    }
-    int fd = op.code == OpCode::close ? int(op.offset) : op.fd;
-    if (fd >= 0) {
-        r.put(" on descriptor ");
-        r.number(uint64_t(fd));
-    }
-    if (op.stop_reason) r.put(", which is asked to end");
+void put_state(Report& r, const Snapshot& fiber) {
+    if (fiber.still && fiber.has_wait) return put_wait(r, fiber.wait);
+    r.put(text_of(fiber.state));
+    if (fiber.state == State::transferring) fiber.still ? r.id(fiber.transferred) : r.put("another fiber");
 }
 
-// Prints the wait of a fiber of the calling thread's cord.
-void put_wait(Report& r, const Wait* wait) { // coverage: names
-    r.put(text_of(wait->what));
-    switch (wait->what) {
-    case WaitFor::fiber: r.id(fibers.id_of(static_cast<const JoinWait*>(wait)->target)); break;
-    case WaitFor::foreign_fiber:
-    case WaitFor::cord: r.id(static_cast<const EndWait*>(wait)->target); break;
-    case WaitFor::op: put_op(r, *static_cast<const Op*>(wait)); break;
-    case WaitFor::primitive: r.put(static_cast<const SyncWait*>(wait)->waiters->kind->text); break;
-    default: break; // the text is complete
-    }
-}
-
-void put_state(Report& r, const Fiber* fiber, bool own) {
-    State state = fiber->sched.state;
-    if (state == State::waiting && own) return put_wait(r, fiber->wait);
-    r.put(text_of(state));
-    if (state == State::transferring) own ? r.id(fiber->transfer_to) : r.put("another fiber");
-}
-
-void put_scopes(Report& r, const Fiber* fiber, int64_t now) {
-    for (Scope* s = fiber->scopes; s; s = s->outer) {
+void put_scopes(Report& r, const Snapshot& fiber, int64_t now) {
+    for (int i = 0; i < fiber.scope_count; i++) {
+        const ScopeSnapshot& s = fiber.scopes[i];
         r.put("; scope");
-        if (s->stopped & pending_timeout) {
+        if (s.stopped & pending_timeout) {
             r.put(" whose deadline has fired");
-        } else if (s->deadline == never) {
+        } else if (s.deadline == never) {
             r.put(" without a deadline");
         } else {
-            put_left(r, ", ", s->deadline, now);
+            put_left(r, ", ", s.deadline, now);
         }
-        if (s->stopped & pending_cancel) r.put(", cancelled");
-        if (s->shield) r.put(s->shield == pending_cancel ? ", shielded against cancels" : ", shielded");
-        if (s->has_children && children_left(s)) r.put(", with children");
+        if (s.stopped & pending_cancel) r.put(", cancelled");
+        if (s.shield) r.put(s.shield == pending_cancel ? ", shielded against cancels" : ", shielded");
+        if (s.has_children) r.put(", with children");
     }
+    if (fiber.more_scopes) r.put("; more scopes");
 }
 
-void put_rest(Report& r, const Fiber* fiber) {
-    if (fiber->requests.cancelled) r.put("; cancelled");
-    if (fiber->requests.interrupt_pending) r.put("; interrupted");
-    if (fiber->sched.permit) r.put("; a wakeup is remembered");
-    if (fiber->life.detached && !fiber->main_flow()) r.put("; detached");
-    if (const char* kind = text_of(fiber->life.kind); *kind && !fiber->main_flow()) {
+void put_rest(Report& r, const Snapshot& fiber) {
+    if (fiber.cancelled) r.put("; cancelled");
+    if (fiber.interrupted) r.put("; interrupted");
+    if (fiber.permit) r.put("; a wakeup is remembered");
+    bool main_flow = fiber.kind == Kind::main_flow;
+    if (fiber.detached && !main_flow) r.put("; detached");
+    if (const char* kind = text_of(fiber.kind); *kind && !main_flow) {
         r.put("; ");
         r.put(kind);
     }
-    if (fiber->stack_low) {
+    if (fiber.stack_low) {
         r.put("; stack of ");
-        r.number(StackPool::size_of(fiber->stack_class) / 1024);
+        r.number(StackPool::size_of(fiber.stack_class) / 1024);
         r.put(" KiB");
     }
     r.put('\n');
 }
 
 void put_fiber(Report& r, Fiber* fiber, int64_t now) {
-    uint32_t generation = fiber->generation.load(std::memory_order_acquire);
-    // Acquire: this thread sees the members that a fiber of another cord was created with.
-    Cord* owner = fiber->cord.load(std::memory_order_acquire);
-    if (!(generation & 1) || !owner) return;
-    fiber_t handle = {make_id(Tag::fiber, fiber->index, generation)};
-    bool own = owner == cord_if_any(); // false also for a fiber that is on its way here
-    size_t begun = r.begin();
+    Snapshot seen;
+    fiber_t handle = {id_in(fiber)};
+    if (!handle.id || look(fiber, handle, seen) != 0) return;
     r.put("fiber ");
-    r.id(handle.id);
-    char name[FIBER_NAME_MAX];
-    {
-        Locked locked(fiber->remote.lock);
-        memcpy(name, fiber->name, sizeof name);
-    }
-    name[sizeof name - 1] = '\0';
-    if (name[0]) r.name(name);
+    r.id(seen.id);
+    if (seen.name[0]) r.name(seen.name);
     r.put(" of cord ");
-    r.id(CordTable::id_of(unbound(owner)));
-    r.put(fiber->main_flow() ? ", main flow: " : ": ");
-    put_state(r, fiber, own);
-    if (own) {
-        if (fiber->timeout.deadline != never) put_left(r, ", ", fiber->timeout.deadline, now);
-        put_scopes(r, fiber, now);
+    r.id(CordTable::id_of(seen.cord));
+    r.put(seen.kind == Kind::main_flow ? ", main flow: " : ": ");
+    put_state(r, seen);
+    if (seen.still) {
+        if (seen.deadline != never) put_left(r, ", ", seen.deadline, now);
+        put_scopes(r, seen, now);
     }
-    put_rest(r, fiber);
-    if (check_unchanged(fiber, handle) != 0) r.drop(begun);
+    put_rest(r, seen);
 }
 
 void put_cord(Report& r, Cord* cord) {

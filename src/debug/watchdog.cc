@@ -9,6 +9,7 @@
 
 #include "base/keep_errno.h"
 #include "base/mutex.h"
+#include "base/peek.h"
 #include "base/relaxed.h"
 #include "base/report.h"
 #include "base/signals.h"
@@ -28,10 +29,6 @@
 #include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
-
-// The members that a look reads change meanwhile. ThreadSanitizer must not report that: a look that reads some of them
-// too late differs from the next look, so the watchdog only looks again.
-#define FIBERRT_UNSANITIZED __attribute__((no_sanitize("thread"), noinline))
 
 namespace fiberrt {
 
@@ -66,14 +63,10 @@ void wait_on(std::atomic<uint32_t>& word, uint32_t value, int64_t ns) {
 }
 void ring(std::atomic<uint32_t>& word) { syscall(SYS_futex, &word, FUTEX_WAKE_PRIVATE, INT_MAX, nullptr, nullptr, 0); }
 
-template <class T>
-FIBERRT_UNSANITIZED T peek(const T& member) {
-    return *const_cast<const volatile T*>(&member);
-}
-
-// Reads which fiber runs on a cord now, and how often the cord has switched and polled. The fiber is null if none runs,
-// or if the main flow runs and has no other fiber to keep waiting.
-FIBERRT_UNSANITIZED Watched look_at(const Cord& cord) {
+// Reads which fiber runs on a cord now, and how often the cord has switched and polled. These change meanwhile: a look
+// that reads some of them too late differs from the next look, so the watchdog only looks again. The fiber is null if
+// none runs, or if the main flow runs and has no other fiber to keep waiting.
+FIBERRT_UNSANITIZED_READ Watched look_at(const Cord& cord) {
     Watched now = {};
     now.budget = peek(cord.sched.budget);
     now.gave_way = peek(cord.counters.gave_way);

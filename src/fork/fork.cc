@@ -14,6 +14,7 @@
 #include "core/mappings.h"
 #include "core/noswitch.h"
 #include "core/scheduler.h"
+#include "debug/look.h"
 #include "debug/overflow.h"
 #include "pool/pool.h"
 #include "debug/watchdog.h"
@@ -49,6 +50,7 @@ void before_fork() {
     alone = __libc_single_threaded && !environment; // read here: in the child it may be true in any case
     watchdog_lock();
     overflow_lock();
+    look_lock();
     pools_lock();
     cords_lock();
     fibers.lock();
@@ -66,6 +68,7 @@ void release_locks() {
     fibers.unlock();
     cords_unlock();
     pools_unlock();
+    look_unlock();
     overflow_unlock();
     watchdog_unlock();
     for (const ForkPart* part : parts) part->after();

@@ -10,6 +10,7 @@
 #include "core/scheduler.h"
 #include "pool/search.h"
 
+#include <bit>
 #include <errno.h>
 #include <new>
 #include <pthread.h>
@@ -333,6 +334,32 @@ void pool_member_left(Pool& pool, Worker& worker) {
     }
     end_waits_complete(ended, nullptr, 0);
     if (last) pool_give_back(&pool);
+}
+
+int pool_stats(uint64_t id, fiber_pool_stats_t* out) {
+    Pool* pool;
+    if (int error = pools.resolve(id, &pool)) return error;
+    *out = {};
+    {
+        Locked locked(pool->lock);
+        out->threads = pool->member_count;
+    }
+    out->workers = pool->worker_count;
+    for (const auto& word : pool->idle) out->idle += uint64_t(std::popcount(word.load(std::memory_order_relaxed)));
+    // In this order, as in close.cc: a task that is counted as ended was counted as accepted, too.
+    uint64_t ended = 0;
+    uint64_t accepted = 0;
+    uint32_t places = pool->places.load(std::memory_order_acquire);
+    for (uint32_t i = 0; i < places; i++) ended += pool->member(i)->finished.load(std::memory_order_acquire);
+    for (uint32_t i = 0; i < places; i++) {
+        const Worker& worker = *pool->member(i);
+        out->tasks_waiting += worker.task_count() + worker.own_tasks.count();
+        accepted += worker.accepted.load(std::memory_order_acquire);
+    }
+    uint64_t left = accepted - ended;
+    out->tasks_begun = left > out->tasks_waiting ? left - out->tasks_waiting : 0;
+    out->closing = pool->closing.load(std::memory_order_relaxed);
+    return is(*pool, id) ? 0 : -ESRCH;
 }
 
 } // namespace fiberrt

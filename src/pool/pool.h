@@ -25,6 +25,7 @@
 #include "core/cord.h"
 #include "core/shared_wait.h"
 #include "core/slots.h"
+#include "fiberrt.h"
 #include "pool/worker.h"
 
 #include <atomic>
@@ -109,6 +110,9 @@ int pool_unbind(Cord& cord, uint64_t id);
 // Closes the pool, and waits until all tasks have ended and all members have left. 0; -EOWNERDEAD: some tasks never
 // ran; another error: the pool has not ended, and the caller may call again.
 int pool_close(Cord& cord, uint64_t id);
+
+// Counts the pool's threads and tasks, while they change. 0, -ESRCH, -EINVAL.
+int pool_stats(uint64_t id, fiber_pool_stats_t* out);
 
 // For fork: between lock and unlock, no thread makes a pool or gives one back. pools_forked leaves the child without
 // pools.

@@ -164,7 +164,11 @@ int last_try(Mutex& mutex, Caller caller, bool owner_died) {
     return owner_died || result == LockResult::owner_died ? -EOWNERDEAD : 0;
 }
 
-constexpr WaiterKind locker = {"for a lock", mutex_waiter_removed, return_lock};
+// The standard does not promise offsetof for this class; the compilers that build this support it.
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Winvalid-offsetof"
+constexpr WaiterKind locker = {"for a lock", mutex_waiter_removed, return_lock, offsetof(Mutex, word), Mutex::flags};
+#pragma GCC diagnostic pop
 
 // The operation of a lock that must wait, for perform(). In rounds: each tries the lock, and waits if it is held, since
 // newcomers may be faster.

@@ -27,8 +27,12 @@ void return_rwlock(SyncWait& wait) {
     release(rwlock, write, locked);
 }
 
-constexpr WaiterKind reader = {"for a lock", rwlock_serve, return_rwlock<false>};
-constexpr WaiterKind writer = {"for a lock", rwlock_serve, return_rwlock<true>};
+// The standard does not promise offsetof for this class; the compilers that build this support it.
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Winvalid-offsetof"
+constexpr WaiterKind reader = {"for a lock", rwlock_serve, return_rwlock<false>, offsetof(RwLock, writer)};
+constexpr WaiterKind writer = {"for a lock", rwlock_serve, return_rwlock<true>, offsetof(RwLock, writer)};
+#pragma GCC diagnostic pop
 
 // Gives the lock to the waiters at the front that can have it.
 void rwlock_serve(Waiters& list, Completions& done) {

@@ -7,6 +7,7 @@
 #include "waiting.h"
 
 #include <errno.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <sys/resource.h>
 #include <unistd.h>
@@ -70,7 +71,8 @@ void destroy(void* data, [[maybe_unused]] fiber_t fiber, fiber_tag_t tag) {
 #if PY_VERSION_HEX >= 0x030E0000
     fiber_t self;
     fiber_info_t info;
-    if (fiber_self(&self) == 0 && self.id != fiber.id && fiber_info(self, &info, sizeof info) == 0)
+    if (fiber_self(&self) == 0 && self.id != fiber.id &&
+        fiber_info(self, &info, offsetof(fiber_info_t, parent_scope)) == 0)
         tell_stack(world->state, reinterpret_cast<void*>(info.stack_low), info.stack_size);
 #endif
     sleep_at_exit([=] {
@@ -168,7 +170,7 @@ bool fill(World* world) {
     fiber_t self;
     fiber_info_t info;
     int error = fiber_self(&self);
-    if (error == 0) error = fiber_info(self, &info, sizeof info);
+    if (error == 0) error = fiber_info(self, &info, offsetof(fiber_info_t, parent_scope));
     if (error < 0) {
         raise_errno(error);
         return false;

@@ -1,0 +1,100 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+// Looks at a fiber of any cord, from any thread: takes a snapshot of the fiber as it was at one moment. The fiber's cord
+// is neither asked nor stopped, because it may be busy for ever; and fibers pay nothing for this.
+//
+//   the looking thread                            the fiber's thread
+//     sets mark_looked in Fiber::sched.marks
+//     membarrier: all threads see the mark
+//     the fiber is parked: reads its control        the fiber continues: finds a mark, which it looks for anyway
+//     block, its Wait, its stack                    because of C++ exceptions, and clears all marks
+//     is the mark still set?  ── no ──▶ again
+//
+// If the mark is still set, the fiber has stood still meanwhile, and all values belong together. If the fiber continued
+// each time, the snapshot says that it runs. A fiber's Wait and stack lie in memory that the fiber may free when it
+// continues; so copy_readable() reads them.
+#pragma once
+
+#include "core/cord.h"
+#include "core/fiber.h"
+#include "core/wait.h"
+#include "fiberrt.h"
+#include "io/ops.h"
+
+#include <stdint.h>
+
+namespace fiberrt {
+
+struct WaiterKind;
+
+// An open scope.
+struct ScopeSnapshot {
+    int64_t deadline;
+    uint8_t stopped;
+    uint8_t shield;
+    bool has_children; // that have not ended
+};
+
+// What a fiber waits for.
+struct WaitSnapshot {
+    WaitFor what;
+    uint64_t target; // fiber, foreign_fiber, cord: the handle; children: the scope's handle
+    struct {         // op
+        OpCode code;
+        int fd;
+        uint32_t flags;
+        bool stopping;
+    } op;
+    const WaiterKind* kind; // primitive
+    uintptr_t primitive;    // its address
+    uint64_t owner;         // primitive: the handle of the fiber that holds it; 0: none, or not known
+};
+
+struct Snapshot {
+    uint64_t id;
+    Cord* cord; // the fiber's own, or the one that it will belong to
+    State state;
+    Kind kind;
+    bool cancelled;
+    bool interrupted;
+    bool permit;
+    bool detached;
+    char* stack_low; // null: it has no stack of the library's
+    uint8_t stack_class;
+    char name[FIBER_NAME_MAX];
+    uint64_t scope;  // the handle of the scope that it is a child of; 0: none
+    uint64_t parent; // and of the fiber that opened the scope
+
+    // Whether the members below are valid and, with the ones above, of one moment. False: the fiber runs, or continued
+    // each time that it was looked at, or the kernel lacks the calls that a look needs.
+    bool still;
+    bool on_thread;       // it gave way last, and its thread polls or sleeps on its stack: sp is not valid
+    char* sp;             // null: it has not run yet, has ended or has no stack
+    uint64_t transferred; // state transferring: the handle of the fiber that it transferred to
+    int64_t deadline;     // of the wait itself; `never`: none
+    bool has_wait;        // state waiting, and `wait` is valid
+    WaitSnapshot wait;
+    static constexpr int scopes_most = 8;
+    ScopeSnapshot scopes[scopes_most]; // the innermost ones, innermost first
+    int scope_count;
+    bool more_scopes; // further ones that are not in `scopes`
+};
+
+// Takes the snapshot. -ESRCH: the slot has no fiber, or another one than `handle` names.
+int look(Fiber* fiber, fiber_t handle, Snapshot& out);
+
+// The same, with more work in the same moment: calls more(out) when all members are set, perhaps several times, while
+// the fiber is marked. It must not keep anything of a call that is followed by another call, or if `still` is false.
+using LookMore = void (*)(const Snapshot& out, void* arg);
+int look(Fiber* fiber, fiber_t handle, Snapshot& out, LookMore more, void* arg);
+
+// The handle of the only fiber that can end the wait; 0: there is none, or others could.
+uint64_t waits_for(const Snapshot& fiber);
+
+// The handle of the fiber of a slot, also if the slot has been given to another one since; 0: there is none.
+uint64_t id_in(const Fiber* fiber);
+
+// For fork: between lock and unlock, no thread looks.
+void look_lock();
+void look_unlock();
+
+} // namespace fiberrt

@@ -1,0 +1,44 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+#include "debug/wait_text.h"
+
+#include "io/op.h"
+#include "sync/waiting.h"
+
+#include <poll.h>
+
+namespace fiberrt {
+
+namespace {
+
+void put_op(Report& r, const WaitSnapshot& wait) {
+    const auto& op = wait.op;
+    if (op.code == OpCode::moment) r.put("its ");
+    r.put(name_of(op.code));
+    if (op.code == OpCode::poll) {
+        r.put(" of");
+        if (op.flags & POLLIN) r.put(" POLLIN");
+        if (op.flags & POLLOUT) r.put(" POLLOUT");
+        if (op.flags & ~uint32_t(POLLIN | POLLOUT)) r.put(" others");
+    }
+    if (op.fd >= 0) {
+        r.put(" on descriptor ");
+        r.number(uint64_t(op.fd));
+    }
+    if (op.stopping) r.put(", which is asked to end");
+}
+
+} // namespace
+
+void put_wait(Report& r, const WaitSnapshot& wait) { // coverage: names
+    r.put(text_of(wait.what));
+    switch (wait.what) {
+    case WaitFor::fiber:
+    case WaitFor::foreign_fiber:
+    case WaitFor::cord: r.id(wait.target); break;
+    case WaitFor::op: put_op(r, wait); break;
+    case WaitFor::primitive: r.put(wait.kind->text); break;
+    default: break; // the text is complete
+    }
+}
+
+} // namespace fiberrt

@@ -1,0 +1,13 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+// The text of a wait, as dumps and fiber_info have it.
+#pragma once
+
+#include "base/report.h"
+#include "debug/look.h"
+
+namespace fiberrt {
+
+// Puts why a fiber waits: "sleeps", "waits for read on descriptor 3".
+void put_wait(Report& r, const WaitSnapshot& wait);
+
+} // namespace fiberrt

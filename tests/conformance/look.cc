@@ -1,0 +1,356 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+// Looking at fibers of any cord from any thread: fiber_info, fiber_each, and the counters of cords and pools.
+#include "conformance.h"
+#include "cord_support.h"
+#include "io_support.h"
+
+#include <cinttypes>
+
+#include <array>
+#include <cstring>
+#include <set>
+#include <string>
+
+using namespace support;
+
+namespace {
+
+std::string hex(uint64_t id) {
+    std::array<char, 24> text{};
+    std::snprintf(text.data(), text.size(), "0x%016" PRIx64, id);
+    return text.data();
+}
+
+// A cord whose fibers wait for different things, and which sleeps then.
+struct Waiting {
+    fiber_mutex_t mutex = FIBER_MUTEX_INITIALIZER;
+    fiber_rwlock_t rwlock = FIBER_RWLOCK_INITIALIZER;
+    fiber_sem_t semaphore = FIBER_SEM_INITIALIZER(0);
+    fiber_event_t over = FIBER_EVENT_INITIALIZER(FIBER_EVENT_MANUAL);
+    fiber_t holder{}, locker{}, writer{}, sleeper{}, joiner{}, parker{}, poster{}, child{}, parent{};
+    fiber_scope_t scope{};
+    std::atomic<bool> ready{false};
+
+    void run() {
+        auto holds = [&] {
+            EXPECT_EQ(fiber_mutex_lock(&mutex), 0);
+            EXPECT_EQ(fiber_rwlock_wrlock(&rwlock), 0);
+            EXPECT_EQ(fiber_event_wait(&over), 0);
+            EXPECT_EQ(fiber_rwlock_unlock(&rwlock), 0);
+            EXPECT_EQ(fiber_mutex_unlock(&mutex), 0);
+        };
+        auto locks = [&] {
+            EXPECT_EQ(fiber_mutex_lock(&mutex), 0);
+            EXPECT_EQ(fiber_mutex_unlock(&mutex), 0);
+        };
+        auto writes = [&] {
+            EXPECT_EQ(fiber_rwlock_wrlock(&rwlock), 0);
+            EXPECT_EQ(fiber_rwlock_unlock(&rwlock), 0);
+        };
+        auto sleeps = [&] { EXPECT_EQ(fiber_sleep(FIBER_SEC(1000)), -ECANCELED); };
+        auto joins = [&] { EXPECT_EQ(fiber_join(sleeper, nullptr), 0); };
+        auto parks = [&] {
+            fiber_scope_t limit;
+            EXPECT_EQ(fiber_scope_open(&limit, FIBER_SEC(500), 0), 0);
+            EXPECT_EQ(fiber_yield(), 0);
+        };
+        auto takes = [&] { EXPECT_EQ(fiber_sem_wait(&semaphore, 1), 0); };
+        auto opens = [&] {
+            EXPECT_EQ(fiber_scope_open(&scope, FIBER_FOREVER, 0), 0);
+            auto waits = [](void *event) -> int64_t { return fiber_event_wait(static_cast<fiber_event_t *>(event)); };
+            EXPECT_EQ(fiber_scope_spawn(scope, &child, waits, &over), 0);
+            EXPECT_EQ(fiber_scope_close(scope, nullptr), 0);
+        };
+        holder = start(holds);
+        locker = start(locks);
+        writer = start(writes);
+        sleeper = start(sleeps);
+        joiner = start(joins);
+        parker = start(parks);
+        poster = start(takes);
+        parent = start(opens);
+        EXPECT_EQ(fiber_sleep(0), 0);
+        ready = true;
+        EXPECT_EQ(fiber_event_wait(&over), 0);
+        EXPECT_EQ(fiber_cancel(sleeper, nullptr), 0);
+        EXPECT_EQ(fiber_wakeup(parker), 0);
+        EXPECT_EQ(fiber_sem_post(&semaphore, 1), 0);
+        for (fiber_t fiber : {holder, locker, writer, joiner, parker, poster, parent}) join(fiber);
+    }
+    void end() { EXPECT_EQ(fiber_event_set(&over), 0); }
+};
+
+// The cord that a fiber waits on has come to rest.
+fiber_info_t at_rest(fiber_t fiber) {
+    fiber_info_t seen{};
+    await([&] {
+        seen = info(fiber);
+        return seen.still && seen.state == FIBER_WAITING;
+    });
+    return seen;
+}
+
+} // namespace
+
+TEST(Look, TellsTheWaitsOfAnotherCord) {
+    Waiting there;
+    auto body = [&] { there.run(); };
+    fiber_cord_t cord = start_cord(body);
+    await([&] { return there.ready.load(); });
+    fiber_info_t seen = at_rest(there.locker);
+    EXPECT_EQ(seen.cord, cord.id);
+    EXPECT_STREQ(seen.wait, "waits for a lock");
+    EXPECT_EQ(seen.wait_object, reinterpret_cast<uintptr_t>(&there.mutex));
+    EXPECT_EQ(seen.wait_fiber, there.holder.id);
+    EXPECT_EQ(seen.wait_deadline_ns, FIBER_FOREVER);
+    seen = at_rest(there.writer);
+    EXPECT_STREQ(seen.wait, "waits for a lock");
+    EXPECT_EQ(seen.wait_object, reinterpret_cast<uintptr_t>(&there.rwlock));
+    EXPECT_EQ(seen.wait_fiber, there.holder.id);
+    seen = at_rest(there.sleeper);
+    EXPECT_STREQ(seen.wait, "sleeps");
+    EXPECT_EQ(seen.wait_object, 0u);
+    EXPECT_EQ(seen.wait_fiber, 0u);
+    EXPECT_GT(seen.wait_deadline_ns, fiber_now() + FIBER_SEC(800));
+    EXPECT_LT(seen.wait_deadline_ns, fiber_now() + FIBER_SEC(1000));
+    seen = at_rest(there.joiner);
+    EXPECT_EQ(seen.wait, "joins fiber " + hex(there.sleeper.id));
+    EXPECT_EQ(seen.wait_object, there.sleeper.id);
+    EXPECT_EQ(seen.wait_fiber, there.sleeper.id);
+    seen = at_rest(there.parker);
+    EXPECT_STREQ(seen.wait, "waits for a wakeup");
+    EXPECT_GT(seen.wait_deadline_ns, fiber_now() + FIBER_SEC(300)); // its scope's
+    EXPECT_LT(seen.wait_deadline_ns, fiber_now() + FIBER_SEC(500));
+    seen = at_rest(there.poster);
+    EXPECT_STREQ(seen.wait, "waits for a semaphore");
+    EXPECT_EQ(seen.wait_object, reinterpret_cast<uintptr_t>(&there.semaphore));
+    EXPECT_EQ(seen.wait_fiber, 0u);
+    seen = at_rest(there.parent);
+    EXPECT_STREQ(seen.wait, "waits for the children of a scope");
+    EXPECT_EQ(seen.wait_object, there.scope.id);
+    seen = at_rest(there.child);
+    EXPECT_EQ(seen.parent_scope, there.scope.id);
+    EXPECT_EQ(seen.parent, there.parent.id);
+    there.end();
+    join_cord(cord);
+}
+
+TEST(Look, TellsTheSameOfItsOwnCord) {
+    Waiting here;
+    auto body = [&] {
+        auto looks = [&] {
+            await([&] { return here.ready.load(); });
+            fiber_info_t seen = at_rest(here.locker);
+            EXPECT_STREQ(seen.wait, "waits for a lock");
+            EXPECT_EQ(seen.wait_fiber, here.holder.id);
+            seen = at_rest(here.child);
+            EXPECT_STREQ(seen.wait, "waits for an event");
+            EXPECT_EQ(seen.parent, here.parent.id);
+            here.end();
+        };
+        fiber_t looker = spawn(looks);
+        here.run();
+        join(looker);
+    };
+    join_cord(start_cord(body));
+}
+
+TEST(Look, TellsNoWaitOfAFiberThatRunsIsNewOrHasEnded) {
+    auto nothing = [] {};
+    fiber_t fresh = create(nothing), ended = start(nothing);
+    fiber_info_t seen = info(self());
+    EXPECT_EQ(seen.state, FIBER_RUNNING);
+    EXPECT_EQ(seen.still, 0);
+    EXPECT_STREQ(seen.wait, "");
+    for (fiber_t fiber : {fresh, ended}) {
+        seen = info(fiber);
+        EXPECT_EQ(seen.still, 1);
+        EXPECT_STREQ(seen.wait, "");
+        EXPECT_EQ(seen.wait_deadline_ns, FIBER_FOREVER);
+        EXPECT_EQ(seen.stack_used, 0u);
+    }
+    EXPECT_EQ(fiber_wakeup(fresh), 0);
+    join(fresh);
+    join(ended);
+    EXPECT_EQ(fiber_info(ended, &seen, sizeof seen), -ESRCH);
+}
+
+TEST(Look, FillsNoMoreBytesThanTheCallerHas) {
+    const size_t small = offsetof(fiber_info_t, parent_scope);
+    std::array<unsigned char, sizeof(fiber_info_t) + 8> bytes{};
+    bytes.fill(0xab);
+    EXPECT_EQ(fiber_info(self(), reinterpret_cast<fiber_info_t *>(bytes.data()), small), 0);
+    EXPECT_EQ(bytes[small], 0xab);
+    EXPECT_EQ(fiber_info(self(), reinterpret_cast<fiber_info_t *>(bytes.data()), bytes.size()), 0);
+    EXPECT_EQ(bytes.back(), 0);
+}
+
+// A fiber of another cord waits now for the one, now for the other, while it is looked at. Each snapshot is of one
+// moment: its text and its object belong together.
+TEST(Look, EachSnapshotIsOfOneMoment) {
+    fiber_sem_t semaphore = FIBER_SEM_INITIALIZER(0);
+    fiber_event_t event = FIBER_EVENT_INITIALIZER(0);
+    std::atomic<bool> done{false};
+    fiber_t restless{};
+    std::atomic<bool> ready{false};
+    auto body = [&] {
+        auto alternates = [&] {
+            while (!done) {
+                EXPECT_EQ(fiber_sem_wait_timeout(&semaphore, 1, FIBER_SEC(1000)), 0);
+                EXPECT_EQ(fiber_event_wait_timeout(&event, FIBER_SEC(10)), 0);
+            }
+        };
+        restless = start(alternates);
+        ready = true;
+        while (!done) {
+            EXPECT_EQ(fiber_sem_post(&semaphore, 1), 0);
+            EXPECT_EQ(fiber_reschedule(), 0);
+            EXPECT_EQ(fiber_event_set(&event), 0);
+            EXPECT_EQ(fiber_reschedule(), 0);
+        }
+        EXPECT_EQ(fiber_sem_post(&semaphore, 1), 0);
+        EXPECT_EQ(fiber_event_set(&event), 0);
+        join(restless);
+    };
+    fiber_cord_t cord = start_cord(body);
+    await([&] { return ready.load(); });
+    int waits = 0;
+    auto looked = [&] {
+        for (int i = 0; i < often(2000, 5); i++) {
+            const fiber_info_t seen = info(restless);
+            if (!seen.still || seen.state != FIBER_WAITING) continue;
+            waits++;
+            const int64_t left = seen.wait_deadline_ns - fiber_now();
+            if (std::strcmp(seen.wait, "waits for a semaphore") == 0) {
+                EXPECT_EQ(seen.wait_object, reinterpret_cast<uintptr_t>(&semaphore));
+                EXPECT_GT(left, FIBER_SEC(500));
+            } else {
+                EXPECT_STREQ(seen.wait, "waits for an event");
+                EXPECT_EQ(seen.wait_object, reinterpret_cast<uintptr_t>(&event));
+                EXPECT_LT(left, FIBER_SEC(20));
+            }
+        }
+        return waits > 0;
+    };
+    await(looked);
+    done = true;
+    join_cord(cord);
+}
+
+TEST(Look, TellsHowMuchOfAStackIsUsed) {
+    constexpr size_t bytes = 100 << 10;
+    auto uses_little = [] { EXPECT_EQ(fiber_yield(), 0); };
+    auto uses_much = [] {
+        std::array<volatile char, bytes> room;
+        for (auto &byte : room) byte = 1;
+        EXPECT_EQ(fiber_yield(), 0);
+    };
+    fiber_t little = start(uses_little), much = start(uses_much);
+    fiber_info_t of_little = info(little), of_much = info(much);
+    EXPECT_GT(of_little.stack_used, 0u);
+    EXPECT_LT(of_little.stack_used, 32u << 10);
+    EXPECT_GE(of_much.stack_used, bytes);
+    EXPECT_LT(of_much.stack_used, of_much.stack_size);
+    EXPECT_GE(of_much.stack_touched, of_much.stack_used);
+    EXPECT_LE(of_much.stack_touched, of_much.stack_size);
+    for (fiber_t fiber : {little, much}) {
+        EXPECT_EQ(fiber_wakeup(fiber), 0);
+        join(fiber);
+    }
+}
+
+namespace {
+
+int note_fiber(fiber_t fiber, void *ids) {
+    EXPECT_TRUE(static_cast<std::set<uint64_t> *>(ids)->insert(fiber.id).second);
+    return 0;
+}
+
+int stop_at_the_third(fiber_t, void *count) { return ++*static_cast<int *>(count) == 3 ? 4711 : 0; }
+
+int start_a_fiber(fiber_t fiber, void *count) {
+    if (fiber.id == self().id) {
+        auto nothing = [] {};
+        join(spawn(nothing));
+        ++*static_cast<int *>(count);
+    }
+    return 0;
+}
+
+} // namespace
+
+TEST(Look, EachVisitsAllFibers) {
+    Waiting there;
+    auto body = [&] { there.run(); };
+    fiber_cord_t cord = start_cord(body);
+    await([&] { return there.ready.load(); });
+    std::set<uint64_t> ids;
+    EXPECT_EQ(fiber_each(note_fiber, &ids), 0);
+    for (fiber_t fiber : {self(), there.holder, there.locker, there.sleeper, there.child}) {
+        EXPECT_EQ(ids.count(fiber.id), 1u);
+    }
+    int count = 0;
+    EXPECT_EQ(fiber_each(stop_at_the_third, &count), 4711);
+    EXPECT_EQ(count, 3);
+    count = 0;
+    EXPECT_EQ(fiber_each(start_a_fiber, &count), 0);
+    EXPECT_EQ(count, 1);
+    EXPECT_EQ(fiber_each(nullptr, nullptr), -EINVAL);
+    there.end();
+    join_cord(cord);
+}
+
+TEST(Look, ReadsTheCountersOfAnotherCord) {
+    Waiting there;
+    auto body = [&] { there.run(); };
+    fiber_cord_t cord = start_cord(body);
+    await([&] { return there.ready.load(); });
+    fiber_stats_t seen{};
+    await([&] {
+        EXPECT_EQ(fiber_cord_stats(cord, &seen, sizeof seen), 0);
+        return seen.switches >= 9;
+    });
+    EXPECT_EQ(seen.fibers, 10u);
+    EXPECT_EQ(seen.stacks, 9u);
+    EXPECT_EQ(fiber_cord_stats(cord, nullptr, sizeof seen), -EINVAL);
+    EXPECT_EQ(fiber_cord_stats(cord, &seen, 0), -EINVAL);
+    EXPECT_EQ(fiber_cord_stats({self().id}, &seen, sizeof seen), -EINVAL);
+    there.end();
+    join_cord(cord);
+    EXPECT_EQ(fiber_cord_stats(cord, &seen, sizeof seen), -ESRCH);
+    EXPECT_EQ(fiber_cord_stats(this_cord_handle(), &seen, sizeof seen), 0);
+    EXPECT_EQ(seen.switches, stats().switches);
+}
+
+TEST(Look, ReadsTheCountersOfAPool) {
+    fiber_pool_attr_t *attr = nullptr;
+    EXPECT_EQ(fiber_pool_attr_create(&attr), 0);
+    EXPECT_EQ(fiber_pool_attr_set_workers(attr, 2), 0);
+    EXPECT_EQ(fiber_pool_attr_set_task_limit(attr, 1), 0);
+    fiber_pool_t pool{};
+    ASSERT_EQ(expect_memory(fiber_pool_create(&pool, attr)), 0);
+    EXPECT_EQ(fiber_pool_attr_destroy(attr), 0);
+    fiber_event_t over = FIBER_EVENT_INITIALIZER(FIBER_EVENT_MANUAL);
+    auto waits = [](void *event) -> void * {
+        EXPECT_EQ(fiber_event_wait(static_cast<fiber_event_t *>(event)), 0);
+        return nullptr;
+    };
+    for (int i = 0; i < 5; i++) EXPECT_EQ(fiber_pool_submit(pool, waits, &over), 0);
+    fiber_pool_stats_t seen{};
+    await([&] {
+        EXPECT_EQ(fiber_pool_stats(pool, &seen, sizeof seen), 0);
+        return seen.tasks_begun == 2 && seen.tasks_waiting == 3;
+    });
+    EXPECT_EQ(seen.threads, 2u);
+    EXPECT_EQ(seen.workers, 2u);
+    EXPECT_EQ(seen.closing, 0u);
+    EXPECT_EQ(fiber_event_set(&over), 0);
+    await([&] {
+        EXPECT_EQ(fiber_pool_stats(pool, &seen, sizeof seen), 0);
+        return seen.tasks_begun == 0 && seen.tasks_waiting == 0 && seen.idle == 2;
+    });
+    EXPECT_EQ(fiber_pool_stats(pool, nullptr, sizeof seen), -EINVAL);
+    EXPECT_EQ(fiber_pool_stats(pool, &seen, 0), -EINVAL);
+    EXPECT_EQ(fiber_pool_close(pool), 0);
+    EXPECT_EQ(fiber_pool_stats(pool, &seen, sizeof seen), -ESRCH);
+}
