@@ -105,6 +105,9 @@ def test_hypothesis_s_own_outcomes(tmp_path, hypothesis):
     code = GIVEN + """
     from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
+    settings.register_profile("few", max_examples=10, stateful_step_count=5)
+    settings.load_profile("few")
+
     @given(st.integers())
     def test_skip(number):
         pytest.skip("a reason")
@@ -184,10 +187,11 @@ def test_given_above_simulate_is_refused(tmp_path, hypothesis):
 
 def test_a_simulated_test_does_not_change_hypothesis_for_the_others(tmp_path, hypothesis):
     code = GIVEN + """
-    settings.register_profile("own", deadline=300, derandomize=False, database=None)
+    settings.register_profile("own", deadline=10**6, derandomize=False, database=None)
     settings.load_profile("own")
 
     @simulate(seeds=3)
+    @settings(max_examples=5)
     @given(st.integers())
     def test_a(number):
         pass

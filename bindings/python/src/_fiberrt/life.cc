@@ -113,11 +113,11 @@ PyMethodDef life_functions[] = {
      "exceptions that the program has not seen. Return the number of fibers left."},
     {"forked", forked, METH_NOARGS, "forked()\n--\n\nFor os.register_at_fork."},
     {"serve_forks", serve_forks, METH_VARARGS,
-     "serve_forks(requests, answers, places, /)\n--\n\nServe requests that come by one descriptor, numbers of 8 bytes, "
-     "and\nwrite an answer to each to the other descriptor. N, from 0 and below places: fork, and answer with the "
-     "process ID or a negative errno;\nin the child, return N. -1 - N: wait for that child, and answer with its "
-     "status. "
-     "After the last request, the process kills its children and ends.\nIt must have one thread."},
+     "serve_forks(requests, answers, places, /)\n--\n\nServe requests, numbers of 8 bytes that come by one descriptor; "
+     "write an answer to each to the other one.\nN, below places: fork, and answer with the process ID or a negative "
+     "errno; the call returns N in the child.\n-1 - N: wait for that child, and answer with its status.\nAfter the "
+     "last "
+     "request, kill the children, and end the process, which must have one thread."},
     {nullptr, nullptr, 0, nullptr},
 };
 
