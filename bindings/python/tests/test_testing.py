@@ -472,6 +472,27 @@ def test_of_runs_at_the_same_time_the_first_seed_is_reported(tmp_path):
     assert status == 1 and "seed 3: the test fails" in told, told
 
 
+@pytest.mark.parametrize("options, environment", [(["-X", "dev"], {}), ([], {"FIBERRT_DEBUG": "1"})])
+def test_the_reports_of_blocking_fibers_do_not_disturb(tmp_path, options, environment):
+    code = """
+    import threading
+    import fiberrt
+    from fiberrt import _blocking
+    from fiberrt.testing import simulate
+
+    @simulate(seeds=3)
+    def test_it():
+        thread = threading.Thread(target=int)
+        thread.start()
+        thread.join()
+
+    assert _blocking._watch
+    test_it()
+    assert _blocking._watch
+    """
+    assert run(tmp_path, code, *options, "test_it.py", **environment) == (0, "")
+
+
 def test_functions_of_register_at_fork_are_not_called_in_each_run(tmp_path):
     code = """
     import os

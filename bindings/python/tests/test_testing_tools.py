@@ -41,9 +41,20 @@ def examples_by_run(path):
     return runs
 
 
-WRITES_EXAMPLES = """
+# A run's variables are in the environment of the C library, and not in os.environ.
+GETENV = """
+    import ctypes
+
+    def getenv(name):
+        function = ctypes.CDLL(None).getenv
+        function.restype = ctypes.c_char_p
+        value = function(name.encode())
+        return None if value is None else value.decode()
+"""
+
+WRITES_EXAMPLES = GETENV + """
     def note(*values):
-        run = os.environ.get("FIBERRT_SEED", "-") + ":" + os.environ.get("FIBERRT_SIM_REPLAY", "-")
+        run = f"{getenv('FIBERRT_SEED')}:{getenv('FIBERRT_SIM_REPLAY')}"
         with open("examples", "a") as file:
             file.write(f"{run}/{os.getpid()} {values}\\n")
 """
@@ -263,7 +274,7 @@ def test_lines_of_json_are_whole_if_processes_write_at_once(tmp_path):
 def test_gnu_parallel_shares_the_seeds_among_shards(tmp_path):
     if shutil.which("parallel") is None:
         did_not_run("the test of fiberrt.testing's shards under GNU parallel", "there is no program parallel")
-    code = """
+    code = GETENV + """
     import os, threading, time
 
     def wait():  # so that the seeds have something to choose
@@ -273,13 +284,13 @@ def test_gnu_parallel_shares_the_seeds_among_shards(tmp_path):
 
     def test_seeds():
         wait()
-        if "FIBERRT_SIM_REPLAY" not in os.environ:
+        if getenv("FIBERRT_SIM_REPLAY") is None:
             with open(f"seeds.{os.environ['SHARD']}", "a") as file:
-                file.write(os.environ["FIBERRT_SEED"] + "\\n")
+                file.write(getenv("FIBERRT_SEED") + "\\n")
 
     def test_fails():
         wait()
-        assert os.environ.get("FIBERRT_SEED") != "8" or "FIBERRT_SIM_REPLAY" in os.environ
+        assert getenv("FIBERRT_SEED") != "8" or getenv("FIBERRT_SIM_REPLAY") is not None
     """
     (tmp_path / "test_it.py").write_text(textwrap.dedent(code))
     command = (

@@ -20,7 +20,7 @@ from contextlib import closing
 from dataclasses import dataclass, field
 from typing import NoReturn
 
-from .. import _fiberrt
+from .. import _blocking, _fiberrt
 from . import _locks, _outside, _run
 from ._existing import replace_existing
 from ._program import Program
@@ -376,6 +376,18 @@ def explore_here(test: Test, settings: Settings, seeds: Iterable[int], jobs: int
     return report
 
 
+def _fork_without_watch() -> int:
+    """Fork; report_blocking() does not go on in the child, where its thread could not be repeated."""
+    watch, _blocking._watch = _blocking._watch, None
+    pid = -1
+    try:
+        pid = _fork()
+    finally:
+        if pid:
+            _blocking._watch = watch
+    return pid
+
+
 def explore(test: Test, settings: Settings, seeds: Iterable[int], jobs: int = 0, seconds: float = 1e9,
             choices: str | None = None) -> Report:  # fmt: skip
     """Fork the process that makes the runs, and return its report."""
@@ -383,7 +395,7 @@ def explore(test: Test, settings: Settings, seeds: Iterable[int], jobs: int = 0,
     reader, writer = posix.pipe()
     sys.stdout.flush()
     sys.stderr.flush()
-    pid = _fork()
+    pid = _fork_without_watch()
     if pid == 0:
         posix.close(reader)
         global _writer
