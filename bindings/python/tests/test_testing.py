@@ -449,7 +449,7 @@ def test_the_search_for_fewer_choices_ends_with_its_time(tmp_path):
 
 def test_of_runs_at_the_same_time_the_first_seed_is_reported(tmp_path):
     code = """
-    import ctypes, multiprocessing
+    import ctypes, multiprocessing, threading
     from fiberrt.testing import simulate
 
     getenv = ctypes.CDLL(None).getenv
@@ -458,6 +458,9 @@ def test_of_runs_at_the_same_time_the_first_seed_is_reported(tmp_path):
 
     @simulate(seeds=8, jobs=4)
     def test_it():
+        thread = threading.Thread(target=int)  # so that the seeds have something to choose
+        thread.start()
+        thread.join()
         if getenv(b"FIBERRT_SEED") == b"4":
             failed.value = 1
             assert False
@@ -513,7 +516,7 @@ def test_functions_of_register_at_fork_are_not_called_in_each_run(tmp_path):
 
 def test_objects_have_the_same_addresses_in_each_run(tmp_path):
     code = """
-    import multiprocessing
+    import multiprocessing, threading
     from fiberrt.testing import simulate
 
     class Thing:
@@ -528,6 +531,9 @@ def test_objects_have_the_same_addresses_in_each_run(tmp_path):
         things = {Thing(number) for number in range(1000)}
         orders[ran.value] = hash(tuple(thing.number for thing in things))
         ran.value += 1
+        thread = threading.Thread(target=int)  # so that the seeds have something to choose
+        thread.start()
+        thread.join()
 
     test_it()
     assert ran.value > 10 and len(set(orders[: ran.value])) == 1, list(orders)
@@ -557,7 +563,7 @@ def test_a_thread_that_starts_after_each_fork_leaves_the_simulation(tmp_path):
 
 def test_the_process_that_makes_the_runs_does_not_grow(tmp_path):
     code = """
-    import ctypes, posix, sys
+    import ctypes, posix, sys, threading
     from dataclasses import replace
     from fiberrt.testing._plan import Plan
     from fiberrt.testing._run import Test
@@ -582,8 +588,13 @@ def test_the_process_that_makes_the_runs_does_not_grow(tmp_path):
                 yield seed
             posix.write(output, repr(measured).encode())
 
+    def with_choices():
+        thread = threading.Thread(target=int)
+        thread.start()
+        thread.join()
+
     output = posix.dup(1)
-    report = replace(Plan.of(jobs=2), seeds=Seeds()).run(Test(lambda: None))
+    report = replace(Plan.of(jobs=2), seeds=Seeds()).run(Test(with_choices))
     assert not report.failed and report.runs >= 1600, report
     """
     status, told = run(tmp_path, code)
