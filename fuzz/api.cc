@@ -1058,7 +1058,9 @@ void call_others() {
         auto look = [](fiber_t target, void*) {
             fiber_info_t info;
             int result = fiber_info(target, &info, sizeof info);
-            return result == 0 && info.id == target.id ? 0 : 1;
+            void* frames[8];
+            int count = fiber_backtrace(target, frames, 1 + info.state);
+            return result == 0 && info.id == target.id && count <= 1 + info.state ? 0 : 1;
         };
         RESULT(result, fiber_each, one_in(4) ? nullptr : +look, nullptr);
         FUZZ_CHECK(result <= 0);

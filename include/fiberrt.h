@@ -2112,6 +2112,8 @@ typedef struct {
     int64_t wait_deadline_ns;   /* by fiber_now(): when the wait ends at the latest, by itself or by a scope;
                                  * FIBER_FOREVER: it has no deadline */
     uint64_t stack_used;        /* bytes of the stack in use; 0: it has none, or its thread sleeps or polls on it */
+    uint64_t function;          /* the address of its function, or of the one that this has called last of all; 0: it
+                                 * has ended, is hosted or a main flow, or its stack cannot be followed */
 } fiber_info_t;
 
 /**
@@ -2124,6 +2126,21 @@ typedef struct {
  * Errors: -EINVAL out is NULL or size is 0; -ESRCH the fiber ended meanwhile.
  */
 FIBERRT_API int fiber_info(fiber_t fiber, fiber_info_t *out, size_t size) FIBERRT_LINKNAME(fiber_info);
+
+/**
+ * Stores the return addresses of a fiber's frames in frames, innermost first, at most max, as backtrace(3) does for the
+ * caller. Returns how many. The fiber may belong to any cord. The library neither stops its thread nor waits for it, and
+ * all frames are of one moment. backtrace_symbols(3) and addr2line(1) find the names.
+ *
+ *   - A fiber that has not run, has ended or is hosted has no frames: the result is 0.
+ *   - If the stack cannot be followed to its end, because a function has no unwind tables or the stack is overwritten,
+ *     the last address is NULL.
+ *   - The caller's own frames begin with the function that makes the call.
+ *
+ * Errors: -EINVAL frames is NULL, or max is below 1; -EBUSY it runs, and is not the caller; or it continued each time it
+ * was looked at; or the kernel lacks the calls that a look at another cord needs (membarrier(2)).
+ */
+FIBERRT_API int fiber_backtrace(fiber_t fiber, void **frames, int max) FIBERRT_LINKNAME(fiber_backtrace);
 
 /**
  * Calls visit for each fiber of the process, of all cords, until visit returns a value other than 0. Main flows, fibers

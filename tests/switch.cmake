@@ -34,6 +34,18 @@ if(FIBERRT_GDB)
         add_test(NAME gdb_fibers.rare COMMAND ${gdb_fibers} stripped stripped_core archive archive_core copies idle
             idle_core hosted none smashed)
         set_tests_properties(gdb_fibers.common gdb_fibers.rare PROPERTIES LABELS switch SKIP_RETURN_CODE 77)
+
+        # Whether fiber_backtrace finds the frames that gdb finds.
+        add_executable(gdb_stacks gdb_stacks.c)
+        set_target_properties(gdb_stacks PROPERTIES C_STANDARD 99)
+        target_compile_options(gdb_stacks PRIVATE -Wall -Wextra -g -O2)
+        target_compile_definitions(gdb_stacks PRIVATE _GNU_SOURCE)
+        target_link_libraries(gdb_stacks PRIVATE fiberrt)
+        add_test(NAME gdb_stacks COMMAND ${FIBERRT_GDB} -nx -batch -x ${CMAKE_CURRENT_SOURCE_DIR}/gdb_stacks.py
+            $<TARGET_FILE:gdb_stacks>)
+        set_tests_properties(gdb_stacks PROPERTIES LABELS switch SKIP_REGULAR_EXPRESSION "SKIPPED:"
+            PASS_REGULAR_EXPRESSION "\n1000 fibers have the same frames"
+            ENVIRONMENT "FIBERRT_GDB_SCRIPT=${PROJECT_SOURCE_DIR}/gdb/fiberrt-gdb.py;FIBERRT_STACKS=${CMAKE_CURRENT_BINARY_DIR}/gdb_stacks.txt")
     endif()
 elseif("$ENV{FIBERRT_REQUIRE_GDB}")
     message(FATAL_ERROR "gdb was not found (package gdb), and FIBERRT_REQUIRE_GDB asks for it.")

@@ -44,6 +44,7 @@ GROUPS = (
     (r"fiber_hooks_set", "the hooks of a cord"),
     (r"fiber_exchange", "run hosted fibers in batches"),
     (r"fiber_info", "read what the library knows of a fiber"),
+    (r"fiber_backtrace", "store the frames of a fiber"),
     (r"fiber_each", "visit all fibers"),
     (r"fiber_stats", "read the counters of a cord"),
     (r"fiber_cord_stats", "read the counters of a cord of any thread"),

@@ -57,6 +57,15 @@ int fiber_stats(fiber_stats_t* out, size_t size) {
     return 0;
 }
 
+int fiber_backtrace(fiber_t handle, void** frames, int max) {
+    if (!frames || max < 1) return -EINVAL;
+    Fiber* fiber;
+    int where = find(handle, &fiber);
+    if (where < 0) return where;
+    const void* caller = __builtin_extract_return_addr(__builtin_return_address(0));
+    return backtrace_of(fiber, handle, caller, frames, max);
+}
+
 int fiber_each(int (*visit)(fiber_t fiber, void* arg), void* arg) { return visit ? each_fiber(visit, arg) : -EINVAL; }
 
 int fiber_cord_stats(fiber_cord_t handle, fiber_stats_t* out, size_t size) {

@@ -180,6 +180,7 @@
 	save_frame
 	mov	x4, sp
 	str	x4, [x2, #FIBER_SP]
+	str	x1, [x0, #CORD_CURRENT]
 	mov	sp, x3
 	load_control
 	.cfi_remember_state
@@ -224,6 +225,7 @@
 	save_frame
 	mov	x6, sp
 	str	x6, [x2, #FIBER_SP]
+	str	x1, [x0, #CORD_CURRENT]
 	mov	x19, x1
 	mov	x0, x5
 	.cfi_remember_state

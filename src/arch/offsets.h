@@ -10,5 +10,6 @@
 
 #define CORD_ERRNO 0
 #define CORD_EXCEPTIONS 8
+#define CORD_CURRENT 16
 
 #endif

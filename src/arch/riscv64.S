@@ -175,6 +175,7 @@
 	ld	a3, FIBER_SP(a1)
 	save_frame
 	sd	sp, FIBER_SP(a2)
+	sd	a1, CORD_CURRENT(a0)
 	mv	sp, a3
 	load_control
 	.cfi_remember_state
@@ -217,6 +218,7 @@
 	.cfi_startproc
 	save_frame
 	sd	sp, FIBER_SP(a2)
+	sd	a1, CORD_CURRENT(a0)
 	mv	s1, a1
 	mv	a0, a5
 	.cfi_remember_state

@@ -144,6 +144,7 @@
 	movq	FIBER_SP(%rsi), %rcx
 	save_frame
 	movq	%rsp, FIBER_SP(%rdx)
+	movq	%rsi, CORD_CURRENT(%rdi) /* after FIBER_SP is set: see debug/look.h */
 	movq	%rcx, %rsp
 	load_control
 	.cfi_remember_state
@@ -205,6 +206,7 @@
 	movq	%r9, %xmm1
 	save_frame
 	movq	%rsp, FIBER_SP(%rdx)
+	movq	%rsi, CORD_CURRENT(%rdi)
 	movq	%xmm0, %r8
 	movq	%xmm1, %rdi
 	movq	%rsi, %rbx

@@ -184,6 +184,16 @@ struct CordWorld {
     };
     Poll poll;
 
+    // On whose stack the thread is, when this is not `current`, and where it sleeps. For looks of other threads
+    // (debug/look.cc). core/scheduler.cc owns it, embed/user_hooks.cc hooked_from.
+    struct StackInUse {
+        Fiber* hooked_from;   // the fiber that the last switch with hooks has left, or is about to leave
+        Fiber* sleeper;       // the fiber on whose stack the thread sleeps or waits for work
+        const void* sleep_pc; // an address in the function that does this
+        char* sleep_cfa;      // the address of the function's frame (CFA); null: the thread does not sleep or wait
+    };
+    StackInUse stack_in_use;
+
     CordWork* work; // null: the cord does not work for a pool. src/pool fills it
 
     // How to sleep. core/inbox.cc owns it, src/pool spin_most_ns, core/processors.cc cpus.

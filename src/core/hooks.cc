@@ -141,6 +141,8 @@ FIBERRT_ANY_FUNCTION FIBERRT_UNSANITIZED void* first_run(void* argument) {
 
 } // namespace
 
+bool calls_fiber_function(uintptr_t function) { return function == reinterpret_cast<uintptr_t>(&first_run); }
+
 bool wanted() { return __sanitizer_start_switch_fiber || __tsan_switch_to_fiber; }
 
 void fiber_gone(Fiber* fiber) {
@@ -160,6 +162,17 @@ void fiber_ended(Cord& cord, Fiber* fiber) {
 namespace {
 
 CordStack* last_left; // a simulation has one thread
+
+// Stands for the cord in a switch from one cord to another, in which no fiber becomes the current one.
+struct {
+    CordWorld::ThreadState thread_state;
+    Fiber* current;
+} between_cords;
+
+Cord* between(const Cord& cord) {
+    between_cords.thread_state = cord.thread_state;
+    return reinterpret_cast<Cord*>(&between_cords);
+}
 
 FIBERRT_UNSANITIZED void before_other_cord(CordStack& left, CordStack& there, void** fake_stack) {
     last_left = &left;
@@ -183,8 +196,8 @@ FIBERRT_UNSANITIZED void switch_to_other_cord(Cord& cord, Fiber* from, CordStack
                                               bool for_good) {
     void* fake_stack = nullptr;
     before_other_cord(left, there, for_good ? nullptr : &fake_stack);
-    if (for_good) fiberrt_leave(&cord, to);
-    fiberrt_switch(&cord, to, from);
+    if (for_good) fiberrt_leave(between(cord), to);
+    fiberrt_switch(between(cord), to, from);
     after_other_cord(fake_stack);
 }
 
@@ -193,8 +206,8 @@ FIBERRT_UNSANITIZED void start_other_cord(Cord& cord, Fiber* from, CordStack& le
     void* fake_stack = nullptr;
     char* top = static_cast<char*>(const_cast<void*>(there.low)) + there.size;
     before_other_cord(left, there, for_good ? nullptr : &fake_stack);
-    if (for_good) fiberrt_leave_start(&cord, to, top, first, argument);
-    fiberrt_start(&cord, to, from, top, first, argument);
+    if (for_good) fiberrt_leave_start(between(cord), to, top, first, argument);
+    fiberrt_start(between(cord), to, from, top, first, argument);
     after_other_cord(fake_stack);
 }
 

@@ -68,6 +68,9 @@ void cord_stack_gone(CordStack& left);
 // Make one of arch/'s four switches, and tell the sanitizers and the user before and after it. from null: the running
 // fiber has ended.
 int switch_hooked(Cord& cord, Fiber* from, Fiber* to);
+
+// Whether the function that begins at this address calls the functions of fibers in place of the assembly.
+bool calls_fiber_function(uintptr_t function);
 int start_hooked(Cord& cord, Fiber* from, Fiber* to, char* top);
 
 } // namespace hooks

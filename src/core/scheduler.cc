@@ -148,8 +148,26 @@ bool dead_locked(Cord& cord) {
 // How long to wait before the next try, if there was no memory for a fiber to do the cord's work.
 constexpr int64_t starved_ns = 1'000'000;
 
+// Notes the frame of a function, and the fiber on whose stack it lies, as long as the frame exists. The function saves
+// all registers of its caller there (__builtin_unwind_init).
+class NotedFrame {
+public:
+    [[gnu::always_inline]] NotedFrame(Cord& cord, const void* pc, void* cfa) : in_use_(cord.stack_in_use) {
+        in_use_ = {nullptr, cord.sched.current, pc, static_cast<char*>(cfa)};
+    }
+    ~NotedFrame() { in_use_.sleep_cfa = nullptr; }
+    NotedFrame(const NotedFrame&) = delete;
+    NotedFrame& operator=(const NotedFrame&) = delete;
+
+private:
+    Cord::StackInUse& in_use_;
+};
+
 // Sleeps until a fiber may be runnable, or until at_most; none is runnable now.
-void poll_and_wait(Cord& cord, int64_t at_most) {
+[[gnu::noinline]] void poll_and_wait(Cord& cord, int64_t at_most) {
+    __builtin_unwind_init();
+here:
+    NotedFrame noted(cord, &&here, __builtin_dwarf_cfa());
     KeepErrno keep;
     if (cord.work && cord.work->ops->idle(cord)) return;
     if (cord.main_flow.ends_process && cord.counts.live == 0) return end_process(cord);
@@ -222,9 +240,10 @@ Fiber* next_to_run(Cord& cord) {
 int switch_to(Cord& cord, Fiber* me, Fiber* next) {
     FIBERRT_CHECK(!holds_spin_lock());
     next->sched.state = State::running;
+    if (me && !cord.hooked) return fiberrt_switch(&cord, next, me);
+    cord.stack_in_use.hooked_from = me;
     cord.sched.current = next;
-    if (cord.hooked) return hooks::switch_hooked(cord, me, next);
-    return me ? fiberrt_switch(&cord, next, me) : fiberrt_leave(&cord, next);
+    return cord.hooked ? hooks::switch_hooked(cord, me, next) : fiberrt_leave(&cord, next);
 }
 
 } // namespace
@@ -304,7 +323,6 @@ int give_way_to_new(Cord& cord, Fiber* me) {
         return give_way_slowly(cord, me);
     cord.sched.queue.pop();
     next->sched.state = State::running;
-    cord.sched.current = next;
     char* top = first_frame(next);
     return fiberrt_start(&cord, next, me, top, next->call.fn, next->call.arg);
 }
@@ -349,11 +367,12 @@ int give_to(Cord& cord, Fiber* me, Fiber* next) { return switch_to(cord, me, nex
 int give_to_new(Cord& cord, Fiber* me, Fiber* next) {
     FIBERRT_CHECK(!holds_spin_lock());
     next->sched.state = State::running;
-    cord.sched.current = next;
     char* top = first_frame(next);
-    if (cord.hooked) return hooks::start_hooked(cord, me, next, top);
-    return me ? fiberrt_start(&cord, next, me, top, next->call.fn, next->call.arg)
-              : fiberrt_leave_start(&cord, next, top, next->call.fn, next->call.arg);
+    if (me && !cord.hooked) return fiberrt_start(&cord, next, me, top, next->call.fn, next->call.arg);
+    cord.stack_in_use.hooked_from = me;
+    cord.sched.current = next;
+    return cord.hooked ? hooks::start_hooked(cord, me, next, top)
+                       : fiberrt_leave_start(&cord, next, top, next->call.fn, next->call.arg);
 }
 
 int leave_slowly(Cord& cord, Fiber* next) {

@@ -31,7 +31,6 @@ inline int give_way_to(Cord& cord, Fiber* me, Fiber* next) {
     cord.sched.queue.pop_front();
     cord.sched.queue.prefetch();
     next->sched.state = State::running;
-    cord.sched.current = next;
     return fiberrt_switch(&cord, next, me);
 }
 

@@ -12,11 +12,11 @@
 namespace fiberrt {
 
 extern "C" {
-// Parks from and continues to. Returns from->resume when from continues.
+// Parks from, makes to the current fiber, and continues to. Returns from->resume when from continues.
 int fiberrt_switch(Cord* cord, Fiber* to, Fiber* from);
-// Parks from and starts the first run of to: fn(arg) on the stack that ends at top.
+// Parks from, makes to the current fiber, and starts the first run of to: fn(arg) on the stack that ends at top.
 int fiberrt_start(Cord* cord, Fiber* to, Fiber* from, char* top, void* (*fn)(void*), void* arg);
-// Continue or start to when the running fiber has ended: they do not return. to may start on the stack of that fiber.
+// Continue or start to, which the caller has made the current fiber, when the running fiber has ended: they do not return. to may start on the stack of that fiber.
 int fiberrt_leave(Cord* cord, Fiber* to);
 int fiberrt_leave_start(Cord* cord, Fiber* to, char* top, void* (*fn)(void*), void* arg);
 }
@@ -36,5 +36,6 @@ static_assert(offsetof(Fiber, controls) == FIBER_CONTROLS);
 static_assert(offsetof(Fiber, sched.marks) == FIBER_MARKS && mark_exceptions == 1);
 static_assert(offsetof(CordWorld, thread_state.errno_address) == CORD_ERRNO);
 static_assert(offsetof(CordWorld, thread_state.exceptions) == CORD_EXCEPTIONS);
+static_assert(offsetof(CordWorld, sched.current) == CORD_CURRENT);
 
 } // namespace fiberrt

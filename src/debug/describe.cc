@@ -10,8 +10,10 @@
 #include "core/handles.h"
 #include "debug/look.h"
 #include "debug/texts.h"
+#include "debug/unwind.h"
 #include "debug/wait_text.h"
 
+#include <execinfo.h>
 #include <string.h>
 #include <sys/mman.h>
 
@@ -112,6 +114,23 @@ size_t touched_bytes(char* low, char* top) {
     return 0;
 }
 
+const char* top_of(const Snapshot& seen) {
+    return seen.stack_low ? StackPool::top(seen.stack_class, seen.stack_low) : nullptr;
+}
+
+// Follows the stack of the fiber, during a look. count is -1 if there is none to follow.
+void follow_stack(const Snapshot& seen, void* trace) {
+    auto& out = *static_cast<Backtrace*>(trace);
+    out.count = 0;
+    if (seen.sp && !seen.on_thread) {
+        unwind(seen.sp, top_of(seen), out);
+    } else if (seen.on_thread && seen.sleep_cfa) {
+        unwind_from(seen.sleep_pc, seen.sleep_cfa, top_of(seen), out);
+    } else if (seen.on_thread) {
+        out.count = -1;
+    }
+}
+
 void describe_stack(const Snapshot& seen, fiber_info_t* out) {
     if (!seen.stack_low) return;
     char* top = StackPool::top(seen.stack_class, seen.stack_low);
@@ -126,7 +145,9 @@ int describe(Fiber* fiber, fiber_t handle, fiber_info_t* out) {
     KeepErrno keep;
     Snapshot seen;
     *out = {};
-    if (int error = look(fiber, handle, seen)) return error;
+    constexpr int frames_most = 256;
+    Backtrace trace = {nullptr, frames_most, 0, true, 0};
+    if (int error = look(fiber, handle, seen, follow_stack, &trace)) return error;
     out->id = handle.id;
     out->state = public_state(seen.state);
     out->cancelled = seen.cancelled;
@@ -144,6 +165,7 @@ int describe(Fiber* fiber, fiber_t handle, fiber_info_t* out) {
     out->wait_deadline_ns = FIBER_FOREVER;
     out->still = seen.still;
     if (seen.still && out->state == FIBER_WAITING) describe_wait(seen, out);
+    if (seen.still) out->function = seen.function ? seen.function : trace.function;
     describe_stack(seen, out);
     return check_unchanged(fiber, handle);
 }
@@ -185,6 +207,39 @@ fiber_stats_t stats_in(const CordWorld& cord, uint64_t given, uint64_t in_flight
 }
 
 } // namespace
+
+namespace {
+
+// The frames of the calling fiber itself, from the one that `caller` returns to.
+int own_backtrace(const void* caller, void** frames, int most) {
+    constexpr int own = 8; // more than the library has
+    void* all[own + 64];
+    int count = backtrace(all, own + 64);
+    int first = 0;
+    while (first < count && all[first] != caller) first++;
+    count -= first;
+    if (count > most) count = most;
+    memcpy(frames, all + first, size_t(count) * sizeof *frames);
+    return count;
+}
+
+} // namespace
+
+int backtrace_of(Fiber* fiber, fiber_t handle, const void* caller, void** frames, int most) {
+    KeepErrno keep;
+    const Cord* here = cord_if_any();
+    if (here && here->sched.current == fiber && fiber->sched.state == State::running)
+        return own_backtrace(caller, frames, most);
+    Snapshot seen;
+    Backtrace trace = {frames, most, 0, true, 0};
+    if (int error = look(fiber, handle, seen, follow_stack, &trace)) return error;
+    if (!seen.still || trace.count < 0) return -EBUSY;
+    if (!trace.complete && trace.count) {
+        if (trace.count == most) trace.count--;
+        frames[trace.count++] = nullptr;
+    }
+    return trace.count;
+}
 
 fiber_stats_t stats_of(const Cord& cord) {
     return stats_in(cord, cord.io ? cord.io->given : 0, cord.io ? cord.io->in_flight : 0);

@@ -24,6 +24,10 @@ fiber_stats_t stats_of(const Cord& cord);
 // The statistics of any cord, read while the cord runs. 0; -ESRCH: the cord of this generation has ended.
 int stats_of_any(Cord& cord, uint32_t generation, fiber_stats_t* out);
 
+// Stores the return addresses of the fiber's frames; of the calling fiber from `caller` on, an address in one of its
+// functions. Returns how many; -EBUSY: it runs, or gives no chance to look; -ESRCH.
+int backtrace_of(Fiber* fiber, fiber_t handle, const void* caller, void** frames, int most);
+
 // Calls visit for each fiber of the process until it returns a value other than 0. Returns the last value.
 int each_fiber(int (*visit)(fiber_t fiber, void* arg), void* arg);
 

@@ -78,11 +78,11 @@ uint64_t fiber_of_identity(uintptr_t identity) {
     return main_flow;
 }
 
-// Reads what the Wait at this address waits for. False: it cannot be read.
-bool read_wait(const Wait* at, WaitSnapshot& out) {
+// Reads what the fiber waits for. False: it cannot be read, or the fiber is not in that Wait.
+bool read_wait(const Fiber* fiber, const Wait* at, WaitSnapshot& out) {
     Copy<Wait> wait;
     out = {};
-    if (!wait.take(at)) return false;
+    if (!wait.take(at) || wait->fiber != fiber) return false;
     out.what = wait->what;
     switch (out.what) {
     case WaitFor::fiber: {
@@ -122,7 +122,9 @@ bool read_wait(const Wait* at, WaitSnapshot& out) {
         Copy<WaiterKind> kind;
         if (!sync.take(static_cast<const SyncWait*>(at)) || !waiter.take(sync->waiters) || !kind.take(waiter->kind))
             return false;
-        out.kind = waiter->kind;
+        ptrdiff_t copied = copy_readable(out.text, kind->text, sizeof out.text - 1);
+        if (copied < 0) return false;
+        out.text[copied] = '\0';
         out.primitive = reinterpret_cast<uintptr_t>(waiter->list);
         uintptr_t identity = 0;
         const void* word = reinterpret_cast<const void*>(out.primitive + kind->holder_at);
@@ -151,13 +153,15 @@ void read_scopes(const Scope* at, Snapshot& out) {
     }
 }
 
-void read_still(const Fiber& image, Snapshot& out) {
+void read_still(const Fiber* fiber, const Fiber& image, Snapshot& out) {
+    bool unrun = out.state == State::created || out.state == State::scheduled || out.state == State::awaiting_stack;
+    out.function = unrun ? reinterpret_cast<uintptr_t>(image.call.fn) : 0;
     out.deadline = image.timeout.deadline;
     out.transferred = out.state == State::transferring ? image.transfer_to : 0;
     bool parked = out.state == State::queued || out.state == State::woken || out.state == State::yielding ||
                   out.state == State::transferring || out.state == State::waiting;
     out.sp = parked ? static_cast<char*>(image.sp) : nullptr;
-    out.has_wait = out.state == State::waiting && read_wait(image.wait, out.wait);
+    out.has_wait = out.state == State::waiting && read_wait(fiber, image.wait, out.wait);
     bool begun = parked || out.state == State::offered || out.state == State::handed_out;
     read_scopes(begun ? image.scopes : nullptr, out);
 }
@@ -165,29 +169,6 @@ void read_still(const Fiber& image, Snapshot& out) {
 void set_mark(Fiber* fiber) { __atomic_fetch_or(&fiber->sched.marks, mark_looked, __ATOMIC_SEQ_CST); }
 void clear_mark(Fiber* fiber) { __atomic_fetch_and(&fiber->sched.marks, uint8_t(~mark_looked), __ATOMIC_SEQ_CST); }
 bool is_marked(Fiber* fiber) { return __atomic_load_n(&fiber->sched.marks, __ATOMIC_SEQ_CST) & mark_looked; }
-
-// Reads all members. `still` says whether the fiber does not run; the caller finds out whether it stays so.
-int read(Fiber* fiber, fiber_t handle, Snapshot& out) {
-    Image<Fiber> image;
-    image.take(*fiber);
-    if (image->generation.load(std::memory_order_relaxed) != id_generation(handle.id)) return -ESRCH;
-    Cord* cord = image->cord.load(std::memory_order_relaxed);
-    if (!cord) return -ESRCH;
-    out.id = handle.id;
-    out.cord = unbound(cord);
-    out.state = image->sched.state;
-    out.kind = image->life.kind;
-    out.cancelled = image->requests.cancelled;
-    out.interrupted = image->requests.interrupt_pending;
-    out.permit = image->sched.permit;
-    out.detached = image->life.detached;
-    out.stack_low = image->stack_low;
-    out.stack_class = image->stack_class;
-    out.on_thread = peek(out.cord->sched.current) == fiber;
-    out.still = out.state != State::running;
-    if (out.still) read_still(*image, out);
-    return 0;
-}
 
 // What does not need the mark: it has a lock.
 int read_locked(Fiber* fiber, fiber_t handle, Snapshot& out) {
@@ -204,9 +185,59 @@ int read_locked(Fiber* fiber, fiber_t handle, Snapshot& out) {
 // Whether a fiber of this cord stands still while the calling thread looks, because the cord is the thread's own.
 bool is_own(const Cord* cord) { return cord && cord == cord_if_any(); }
 
+// Whether the fiber's thread is on the fiber's stack, though the fiber may be parked: about to switch, in a hook, in a
+// poll, or asleep.
+struct Place {
+    bool on_thread;
+    const void* sleep_pc; // on_thread: as CordWorld::StackInUse has them
+    char* sleep_cfa;
+    uint64_t polls;
+};
+Place place_of(const Fiber* fiber) {
+    const Cord* cord = cord_of(fiber);
+    Place place = {};
+    if (!cord) return place;
+    place.on_thread = peek(cord->sched.current) == fiber || peek(cord->stack_in_use.hooked_from) == fiber;
+    if (char* cfa = peek(cord->stack_in_use.sleep_cfa); cfa && peek(cord->stack_in_use.sleeper) == fiber) {
+        place = {true, peek(cord->stack_in_use.sleep_pc), cfa, peek(cord->counters.polls)};
+    }
+    return place;
+}
+// Whether the thread has been asleep on the fiber's stack without interruption. (The end of a poll need not be seen by
+// the fiber, if the cord continues another one.)
+bool sleeps_still(const Place& place, const Fiber* fiber) {
+    Place now = place_of(fiber);
+    return place.sleep_cfa && now.sleep_cfa == place.sleep_cfa && now.polls == place.polls;
+}
+
+// Reads all members. `still` says whether the fiber does not run; the caller finds out whether it stays so.
+int read(Fiber* fiber, fiber_t handle, const Place& place, Snapshot& out) {
+    Image<Fiber> image;
+    image.take(*fiber);
+    if (image->generation.load(std::memory_order_relaxed) != id_generation(handle.id)) return -ESRCH;
+    Cord* cord = image->cord.load(std::memory_order_relaxed);
+    if (!cord) return -ESRCH;
+    out.id = handle.id;
+    out.cord = unbound(cord);
+    out.state = image->sched.state;
+    out.kind = image->life.kind;
+    out.cancelled = image->requests.cancelled;
+    out.interrupted = image->requests.interrupt_pending;
+    out.permit = image->sched.permit;
+    out.detached = image->life.detached;
+    out.stack_low = image->stack_low;
+    out.stack_class = image->stack_class;
+    out.on_thread = place.on_thread;
+    out.sleep_pc = place.sleep_pc;
+    out.sleep_cfa = place.sleep_cfa;
+    out.still = out.state != State::running;
+    if (out.still) read_still(fiber, *image, out);
+    return 0;
+}
+
 // For a fiber without a stack: it has no mark.
 int look_at_hosted(Fiber* fiber, fiber_t handle, Snapshot& out) {
-    int error = read(fiber, handle, out);
+    int error = read(fiber, handle, {}, out);
     out.still = out.still && is_own(out.cord);
     return error;
 }
@@ -216,11 +247,14 @@ int look_at_other(Fiber* fiber, fiber_t handle, Snapshot& out, LookMore more, vo
     for (int tries = 0; tries < tries_most; tries++) {
         set_mark(fiber);
         bool visible = barrier_of_all_threads();
-        int error = read(fiber, handle, out);
+        // The place is read first. If the thread has left the fiber's stack, Fiber::sp is of that switch.
+        Place place = place_of(fiber);
+        if (!stores_in_order && visible) visible = barrier_of_all_threads();
+        int error = read(fiber, handle, place, out);
         if (!error && out.still && visible && more) more(out, arg);
         if (!stores_in_order && visible) visible = barrier_of_all_threads();
         std::atomic_signal_fence(std::memory_order_seq_cst); // the reads come before
-        bool still = is_marked(fiber);
+        bool still = is_marked(fiber) && (!place.on_thread || sleeps_still(place, fiber));
         clear_mark(fiber);
         if (error || !out.still) return error;
         // A fiber that was new when its slot was read has no mark to clear when it runs first.
@@ -247,8 +281,11 @@ int look(Fiber* fiber, fiber_t handle, Snapshot& out, LookMore more, void* arg) 
     if (!fiber->uses_stack()) {
         error = look_at_hosted(fiber, handle, out);
     } else if (is_own(cord)) {
-        error = read(fiber, handle, out);
-        if (!error && out.still && more) more(out, arg);
+        error = read(fiber, handle, place_of(fiber), out);
+        if (!error && out.still && more) {
+            MutexGuard guard(look_mutex);
+            more(out, arg);
+        }
     } else {
         error = look_at_other(fiber, handle, out, more, arg);
     }

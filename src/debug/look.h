@@ -24,8 +24,6 @@
 
 namespace fiberrt {
 
-struct WaiterKind;
-
 // An open scope.
 struct ScopeSnapshot {
     int64_t deadline;
@@ -44,9 +42,9 @@ struct WaitSnapshot {
         uint32_t flags;
         bool stopping;
     } op;
-    const WaiterKind* kind; // primitive
-    uintptr_t primitive;    // its address
-    uint64_t owner;         // primitive: the handle of the fiber that holds it; 0: none, or not known
+    char text[40];       // primitive: the text of its WaiterKind
+    uintptr_t primitive; // its address
+    uint64_t owner;      // primitive: the handle of the fiber that holds it; 0: none, or not known
 };
 
 struct Snapshot {
@@ -68,7 +66,10 @@ struct Snapshot {
     // each time that it was looked at, or the kernel lacks the calls that a look needs.
     bool still;
     bool on_thread;       // it gave way last, and its thread polls or sleeps on its stack: sp is not valid
+    const void* sleep_pc; // on_thread: as CordWorld::StackInUse has them; null: not known
+    char* sleep_cfa;
     char* sp;             // null: it has not run yet, has ended or has no stack
+    uintptr_t function;   // before its first run: its function; else 0
     uint64_t transferred; // state transferring: the handle of the fiber that it transferred to
     int64_t deadline;     // of the wait itself; `never`: none
     bool has_wait;        // state waiting, and `wait` is valid
@@ -82,8 +83,9 @@ struct Snapshot {
 // Takes the snapshot. -ESRCH: the slot has no fiber, or another one than `handle` names.
 int look(Fiber* fiber, fiber_t handle, Snapshot& out);
 
-// The same, with more work in the same moment: calls more(out) when all members are set, perhaps several times, while
-// the fiber is marked. It must not keep anything of a call that is followed by another call, or if `still` is false.
+// The same, with more work in the same moment: calls more(out) when the members about the wait are set, perhaps several
+// times, while the fiber is marked and no other look is under way. Results of a call count only if no other call follows
+// it, and out.still is true at the end.
 using LookMore = void (*)(const Snapshot& out, void* arg);
 int look(Fiber* fiber, fiber_t handle, Snapshot& out, LookMore more, void* arg);
 

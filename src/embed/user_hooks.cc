@@ -149,10 +149,10 @@ void switched(Cord& cord, Fiber* from, Fiber* to) {
 }
 
 int make_switch(Cord& cord, Fiber* me, Fiber* next) {
+    cord.stack_in_use.hooked_from = me;
     if (me->extras.tag_kind | next->extras.tag_kind) [[likely]]
         return make_tagged_switch(cord, me, next);
     if (cord.observer.ambient) return make_ambient_switch(cord, me, next);
-    cord.sched.current = next;
     return fiberrt_switch(&cord, next, me);
 }
 

@@ -7,7 +7,9 @@
 #include <cinttypes>
 
 #include <array>
+#include <algorithm>
 #include <cstring>
+#include <functional>
 #include <set>
 #include <string>
 
@@ -230,7 +232,7 @@ TEST(Look, EachSnapshotIsOfOneMoment) {
                 EXPECT_LT(left, FIBER_SEC(20));
             }
         }
-        return waits > 0;
+        return waits > 0 || simulated(); // there the other cord stops only where the fiber is not in a wait
     };
     await(looked);
     done = true;
@@ -353,4 +355,154 @@ TEST(Look, ReadsTheCountersOfAPool) {
     EXPECT_EQ(fiber_pool_stats(pool, &seen, 0), -EINVAL);
     EXPECT_EQ(fiber_pool_close(pool), 0);
     EXPECT_EQ(fiber_pool_stats(pool, &seen, sizeof seen), -ESRCH);
+}
+
+namespace {
+
+// The return addresses of nested calls, innermost first, and the call that parks the innermost.
+struct Nest {
+    std::vector<void *> expected;
+    std::function<void()> parks;
+};
+
+[[gnu::noinline]] void nested(Nest &nest, int depth) {
+    nest.expected.insert(nest.expected.begin(), __builtin_return_address(0));
+    if (depth) {
+        nested(nest, depth - 1);
+    } else {
+        nest.parks();
+    }
+    asm volatile("" : : "r"(&nest) : "memory"); // no tail call
+}
+
+std::vector<void *> frames_of(fiber_t fiber) {
+    std::vector<void *> frames(64);
+    int count = 0;
+    await([&] {
+        count = fiber_backtrace(fiber, frames.data(), int(frames.size()));
+        return count != -EBUSY;
+    });
+    EXPECT_GT(count, 0);
+    frames.resize(size_t(std::max(count, 0)));
+    return frames;
+}
+
+// Whether the frames of the nest are among these frames, one after the other.
+void expect_nest(const std::vector<void *> &frames, const Nest &nest) {
+    const auto found = std::search(frames.begin(), frames.end(), nest.expected.begin(), nest.expected.end());
+    EXPECT_NE(found, frames.end());
+    EXPECT_NE(frames.back(), nullptr); // it was followed to its end
+}
+
+} // namespace
+
+TEST(Look, FollowsTheStackOfAParkedFiber) {
+    fiber_event_t over = FIBER_EVENT_INITIALIZER(FIBER_EVENT_MANUAL);
+    Nest of_parked, of_main;
+    of_parked.parks = of_main.parks = [&] { EXPECT_EQ(fiber_event_wait(&over), 0); };
+    std::atomic<bool> ready{false};
+    fiber_t parked{}, main_flow{};
+    auto parks = [&] { nested(of_parked, 5); };
+    auto body = [&] {
+        main_flow = self();
+        parked = start(parks);
+        ready = true;
+        nested(of_main, 3);
+        join(parked);
+    };
+    fiber_cord_t cord = start_cord(body);
+    await([&] { return ready.load() && info(main_flow).still; });
+    expect_nest(frames_of(parked), of_parked);
+    EXPECT_EQ(info(parked).function, reinterpret_cast<uintptr_t>(&entry<decltype(parks)>));
+    expect_nest(frames_of(main_flow), of_main); // its thread sleeps on its stack
+    EXPECT_EQ(fiber_event_set(&over), 0);
+    join_cord(cord);
+}
+
+TEST(Look, FollowsTheStacksOfItsOwnCord) {
+    Nest own, other;
+    std::vector<void *> frames(64);
+    own.parks = [&] { frames.resize(size_t(fiber_backtrace(self(), frames.data(), int(frames.size())))); };
+    nested(own, 4);
+    expect_nest(frames, own);
+    other.parks = [] { EXPECT_EQ(fiber_yield(), 0); };
+    auto parks = [&] { nested(other, 4); };
+    fiber_t fiber = start(parks);
+    expect_nest(frames_of(fiber), other);
+    void *first = nullptr;
+    EXPECT_EQ(fiber_backtrace(fiber, &first, 1), 1);
+    EXPECT_EQ(first, frames_of(fiber).front());
+    EXPECT_EQ(fiber_backtrace(fiber, &first, 0), -EINVAL);
+    EXPECT_EQ(fiber_backtrace(fiber, nullptr, 1), -EINVAL);
+    EXPECT_EQ(fiber_wakeup(fiber), 0);
+    join(fiber);
+    EXPECT_EQ(fiber_backtrace(fiber, &first, 1), -ESRCH);
+    auto nothing = [] {};
+    fiber_t fresh = create(nothing);
+    EXPECT_EQ(fiber_backtrace(fresh, &first, 1), 0);
+    EXPECT_EQ(info(fresh).function, reinterpret_cast<uintptr_t>(&entry<decltype(nothing)>));
+    EXPECT_EQ(fiber_wakeup(fresh), 0);
+    join(fresh);
+}
+
+TEST(Look, SaysThatAFiberRuns) {
+    NEEDS_THREADS();
+    std::atomic<bool> runs{false}, done{false};
+    fiber_t hog{};
+    auto body = [&] {
+        hog = self();
+        runs = true;
+        while (!done) continue;
+    };
+    fiber_cord_t cord = start_cord(body);
+    await([&] { return runs.load(); });
+    void *frame = nullptr;
+    EXPECT_EQ(fiber_backtrace(hog, &frame, 1), -EBUSY);
+    EXPECT_EQ(info(hog).still, 0);
+    done = true;
+    join_cord(cord);
+}
+
+// A fiber's stack is overwritten, and repaired after each look: nothing crashes, and the end of the frames says that
+// they are not all.
+TEST(Look, SurvivesAStackThatIsOverwritten) {
+    auto parks = [] {
+        std::array<volatile char, 4096> room;
+        room[0] = 1;
+        EXPECT_EQ(fiber_yield(), 0);
+        EXPECT_EQ(room[0], 1);
+    };
+    fiber_t fiber = start(parks);
+    const fiber_info_t about = info(fiber);
+    const size_t used = about.stack_used;
+    // The top of the stack is up to 960 bytes below the end of its memory.
+    const uintptr_t end = about.stack_low + about.stack_size;
+    uintptr_t low = 0;
+    std::vector<void *> frames(64);
+    const int whole = fiber_backtrace(fiber, frames.data(), int(frames.size()));
+    ASSERT_GT(whole, 2);
+    const void *innermost = frames[0];
+    for (uintptr_t at = end - used - 1024; at < end && !low; at += 8) { // where the saved frame has this address
+        if (*reinterpret_cast<void **>(at) == innermost) low = at;
+    }
+    ASSERT_NE(low, 0u);
+    const std::string saved(reinterpret_cast<char *>(low), end - low);
+    uint64_t random = 4711;
+    for (int round = 0; round < often(300, 10); round++) {
+        for (uintptr_t at = low + 8; at + 8 <= end; at += 8) {
+            random = random * 6364136223846793005u + 1442695040888963407u;
+            const uint64_t value = round % 3 == 0   ? random
+                                   : round % 3 == 1 ? about.stack_low + random % about.stack_size
+                                                    : uint64_t(-8);
+            std::memcpy(reinterpret_cast<void *>(at), &value, sizeof value);
+        }
+        const int count = fiber_backtrace(fiber, frames.data(), int(frames.size()));
+        std::memcpy(reinterpret_cast<void *>(low), saved.data(), saved.size());
+        ASSERT_GT(count, 0);
+        ASSERT_LE(count, int(frames.size()));
+        if (count < int(frames.size())) ASSERT_EQ(frames[size_t(count) - 1], nullptr);
+    }
+    EXPECT_EQ(fiber_backtrace(fiber, frames.data(), int(frames.size())), whole);
+    EXPECT_EQ(fiber_wakeup(fiber), 0);
+    join(fiber);
 }
