@@ -45,7 +45,8 @@ if(FIBERRT_GDB)
             $<TARGET_FILE:gdb_stacks>)
         set_tests_properties(gdb_stacks PROPERTIES LABELS switch SKIP_REGULAR_EXPRESSION "SKIPPED:"
             PASS_REGULAR_EXPRESSION "\n1000 fibers have the same frames"
-            ENVIRONMENT "FIBERRT_GDB_SCRIPT=${PROJECT_SOURCE_DIR}/gdb/fiberrt-gdb.py;FIBERRT_STACKS=${CMAKE_CURRENT_BINARY_DIR}/gdb_stacks.txt")
+            ENVIRONMENT "FIBERRT_GDB_SCRIPT=${PROJECT_SOURCE_DIR}/gdb/fiberrt-gdb.py"
+            ENVIRONMENT_MODIFICATION "FIBERRT_STACKS=set:${CMAKE_CURRENT_BINARY_DIR}/gdb_stacks.txt")
     endif()
 elseif("$ENV{FIBERRT_REQUIRE_GDB}")
     message(FATAL_ERROR "gdb was not found (package gdb), and FIBERRT_REQUIRE_GDB asks for it.")

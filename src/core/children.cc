@@ -3,7 +3,6 @@
 // fuzz: waiting 65 %
 #include "core/children.h"
 
-#include "base/peek.h"
 #include "base/planted.h"
 #include "core/cord.h"
 #include "core/life.h"
@@ -442,22 +441,8 @@ void children_discard(Cord& cord, Scope* scope) {
     cord.children.parents--;
 }
 
-uint64_t scope_of_child(Fiber* fiber, uint64_t* parent) {
-    *parent = 0;
-    uint32_t generation = fiber->generation.load(std::memory_order_relaxed);
-    for (EndWait* wait = fiber->remote.joiners.front(); wait; wait = fiber->remote.joiners.after(wait)) {
-        if (wait->receive != child_ended || wait->generation != generation) continue;
-        // The owner's cord may discard the scope meanwhile. The slots of scopes and fibers are never unmapped.
-        Scope* scope = peek(static_cast<Child::End*>(wait)->child->scope);
-        Fiber* opener = scope ? scope->fiber.load(std::memory_order_relaxed) : nullptr;
-        if (!opener) return 0;
-        uint32_t of_scope = scope->generation.load(std::memory_order_relaxed);
-        uint32_t of_opener = opener->generation.load(std::memory_order_relaxed);
-        if (!(of_scope & 1) || !(of_opener & 1)) return 0;
-        *parent = make_id(Tag::fiber, opener->index, of_opener);
-        return make_id(Tag::scope, scope->index, of_scope);
-    }
-    return 0;
+Child* child_of(EndWait* wait) {
+    return wait->receive == child_ended ? static_cast<Child::End*>(wait)->child : nullptr;
 }
 
 } // namespace fiberrt

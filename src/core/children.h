@@ -79,9 +79,8 @@ struct Children {
 
 inline bool none_left(const Children& all) { return all.running.empty() && all.cancelled.empty(); }
 
-// The handle of the scope that a fiber is a child of, and of the fiber that opened the scope; 0: none. Any thread may
-// call it, under the lock of the fiber's remote requests.
-uint64_t scope_of_child(Fiber* fiber, uint64_t* parent);
+// The record whose end this wait brings; null: the wait is no child's.
+Child* child_of(EndWait* wait);
 
 // Prepares a scope for a new child. 0; -ESRCH: the scope of this generation is gone, or closed to new children. For the
 // first child also -EPERM: `here` is not the owner's cord; -EPIPE: the fibers of the owner's cord have ended, and only

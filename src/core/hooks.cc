@@ -141,6 +141,8 @@ FIBERRT_ANY_FUNCTION FIBERRT_UNSANITIZED void* first_run(void* argument) {
 
 } // namespace
 
+bool is_first_frame(uintptr_t function) { return function == reinterpret_cast<uintptr_t>(&fiberrt_entry); }
+
 bool calls_fiber_function(uintptr_t function) { return function == reinterpret_cast<uintptr_t>(&first_run); }
 
 bool wanted() { return __sanitizer_start_switch_fiber || __tsan_switch_to_fiber; }

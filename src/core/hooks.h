@@ -69,6 +69,9 @@ void cord_stack_gone(CordStack& left);
 // fiber has ended.
 int switch_hooked(Cord& cord, Fiber* from, Fiber* to);
 
+// Whether the function that begins at this address is the first frame of every fiber (arch/).
+bool is_first_frame(uintptr_t function);
+
 // Whether the function that begins at this address calls the functions of fibers in place of the assembly.
 bool calls_fiber_function(uintptr_t function);
 int start_hooked(Cord& cord, Fiber* from, Fiber* to, char* top);

@@ -8,6 +8,7 @@
 #include "base/planted.h"
 #include "core/hooks.h"
 #include "core/life.h"
+#include "core/noted_frame.h"
 #include "core/environment.h"
 #include "core/backend.h"
 
@@ -147,21 +148,6 @@ bool dead_locked(Cord& cord) {
 
 // How long to wait before the next try, if there was no memory for a fiber to do the cord's work.
 constexpr int64_t starved_ns = 1'000'000;
-
-// Notes the frame of a function, and the fiber on whose stack it lies, as long as the frame exists. The function saves
-// all registers of its caller there (__builtin_unwind_init).
-class NotedFrame {
-public:
-    [[gnu::always_inline]] NotedFrame(Cord& cord, const void* pc, void* cfa) : in_use_(cord.stack_in_use) {
-        in_use_ = {nullptr, cord.sched.current, pc, static_cast<char*>(cfa)};
-    }
-    ~NotedFrame() { in_use_.sleep_cfa = nullptr; }
-    NotedFrame(const NotedFrame&) = delete;
-    NotedFrame& operator=(const NotedFrame&) = delete;
-
-private:
-    Cord::StackInUse& in_use_;
-};
 
 // Sleeps until a fiber may be runnable, or until at_most; none is runnable now.
 [[gnu::noinline]] void poll_and_wait(Cord& cord, int64_t at_most) {

@@ -19,6 +19,7 @@ int fiberrt_start(Cord* cord, Fiber* to, Fiber* from, char* top, void* (*fn)(voi
 // Continue or start to, which the caller has made the current fiber, when the running fiber has ended: they do not return. to may start on the stack of that fiber.
 int fiberrt_leave(Cord* cord, Fiber* to);
 int fiberrt_leave_start(Cord* cord, Fiber* to, char* top, void* (*fn)(void*), void* arg);
+void fiberrt_entry(); // the first frame of every fiber
 }
 
 // Marks a function that contains a switch and returns to the user: it returns by a jump, as the switch itself does (see

@@ -170,6 +170,27 @@ void set_mark(Fiber* fiber) { __atomic_fetch_or(&fiber->sched.marks, mark_looked
 void clear_mark(Fiber* fiber) { __atomic_fetch_and(&fiber->sched.marks, uint8_t(~mark_looked), __ATOMIC_SEQ_CST); }
 bool is_marked(Fiber* fiber) { return __atomic_load_n(&fiber->sched.marks, __ATOMIC_SEQ_CST) & mark_looked; }
 
+// The handle of the scope that a fiber is a child of, and of the fiber that opened the scope; 0: none. The caller holds
+// the lock of the fiber's remote requests.
+uint64_t scope_of_child(Fiber* fiber, uint64_t* parent) {
+    *parent = 0;
+    uint32_t generation = fiber->generation.load(std::memory_order_relaxed);
+    for (EndWait* wait = fiber->remote.joiners.front(); wait; wait = fiber->remote.joiners.after(wait)) {
+        Child* child = child_of(wait);
+        if (!child || wait->generation != generation) continue;
+        // The owner's cord may discard the scope meanwhile. The slots of scopes and fibers are never unmapped.
+        Scope* scope = peek(child->scope);
+        Fiber* opener = scope ? scope->fiber.load(std::memory_order_relaxed) : nullptr;
+        if (!opener) return 0;
+        uint32_t of_scope = scope->generation.load(std::memory_order_relaxed);
+        uint32_t of_opener = opener->generation.load(std::memory_order_relaxed);
+        if (!(of_scope & 1) || !(of_opener & 1)) return 0;
+        *parent = make_id(Tag::fiber, opener->index, of_opener);
+        return make_id(Tag::scope, scope->index, of_scope);
+    }
+    return 0;
+}
+
 // What does not need the mark: it has a lock.
 int read_locked(Fiber* fiber, fiber_t handle, Snapshot& out) {
     {
@@ -236,7 +257,7 @@ int read(Fiber* fiber, fiber_t handle, const Place& place, Snapshot& out) {
 }
 
 // For a fiber without a stack: it has no mark.
-int look_at_hosted(Fiber* fiber, fiber_t handle, Snapshot& out) {
+int look_without_a_mark(Fiber* fiber, fiber_t handle, Snapshot& out) {
     int error = read(fiber, handle, {}, out);
     out.still = out.still && is_own(out.cord);
     return error;
@@ -279,7 +300,7 @@ int look(Fiber* fiber, fiber_t handle, Snapshot& out, LookMore more, void* arg) 
     int error;
     Cord* cord = fiber->cord.load(std::memory_order_acquire);
     if (!fiber->uses_stack()) {
-        error = look_at_hosted(fiber, handle, out);
+        error = look_without_a_mark(fiber, handle, out);
     } else if (is_own(cord)) {
         error = read(fiber, handle, place_of(fiber), out);
         if (!error && out.still && more) {

@@ -1,24 +1,13 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// An interpreter of call frame information: .eh_frame, as the Linux Standard Base and the DWARF standard (version 5,
-// sections 6.4 and 2.5) describe it.
+// Goes from frame to frame, by the instructions of call frame information.
 #include "debug/unwind.h"
 
-#include "base/readable.h"
 #include "core/hooks.h"
-#include "core/switch.h"
+#include "debug/cfi.h"
+#include "debug/expression.h"
+#include "debug/stack_reader.h"
 
 #include <string.h>
-
-// libgcc's and LLVM's unwinders have this function, but no header declares it.
-extern "C" {
-struct dwarf_eh_bases {
-    void* tbase;
-    void* dbase;
-    void* func; // where the function begins
-};
-const void* _Unwind_Find_FDE(void* pc, dwarf_eh_bases* bases);
-void fiberrt_entry(); // arch/: the first frame of every fiber
-}
 
 namespace fiberrt {
 
@@ -56,122 +45,6 @@ constexpr unsigned stack_pointer = 2;
 uintptr_t plain_address(uintptr_t address) { return address; }
 #endif
 
-constexpr unsigned register_count = 33; // the others are not needed to find frames
-
-struct Registers {
-    uint64_t value[register_count];
-    uint64_t known; // bits
-
-    bool has(uint64_t n) const { return n < register_count && known >> n & 1; }
-    void set(unsigned n, uint64_t v) {
-        value[n] = v;
-        known |= uint64_t(1) << n;
-    }
-    void forget(unsigned n) { known &= ~(uint64_t(1) << n); }
-};
-
-// Reads words of the stack, from a copy of the part around the last one.
-class Reader {
-public:
-    void begin(const char* low, const char* top) {
-        low_ = reinterpret_cast<uintptr_t>(low);
-        top_ = top ? reinterpret_cast<uintptr_t>(top) : UINTPTR_MAX;
-        size_ = 0;
-    }
-    bool read(uintptr_t address, void* to, size_t bytes) {
-        if (address - from_ < size_ && size_ - (address - from_) >= bytes) {
-            memcpy(to, copy_ + (address - from_), bytes);
-            return true;
-        }
-        if (address < low_ || address >= top_ || top_ - address < bytes)
-            return copy_readable(to, reinterpret_cast<const void*>(address), bytes) == ptrdiff_t(bytes);
-        size_t wanted = top_ - address < sizeof copy_ ? top_ - address : sizeof copy_;
-        ptrdiff_t copied = copy_readable(copy_, reinterpret_cast<const void*>(address), wanted);
-        from_ = address;
-        size_ = copied > 0 ? size_t(copied) : 0;
-        if (size_ < bytes) return false;
-        memcpy(to, copy_, bytes);
-        return true;
-    }
-    bool word(uintptr_t address, uint64_t* out) { return read(address, out, sizeof *out); }
-
-private:
-    uintptr_t low_, top_;
-    uintptr_t from_;
-    size_t size_;
-    alignas(8) unsigned char copy_[8192];
-};
-
-// Reads the encoded values of CFI. After the end it returns zeros, and `bad` is set.
-struct Cursor {
-    const uint8_t* at;
-    const uint8_t* end;
-    bool bad = false;
-
-    bool left() const { return at < end && !bad; }
-    template <class T>
-    T fixed() {
-        T value{};
-        if (size_t(end - at) < sizeof value) {
-            bad = true;
-            at = end;
-        } else {
-            memcpy(&value, at, sizeof value);
-            at += sizeof value;
-        }
-        return value;
-    }
-    uint64_t uleb() {
-        uint64_t value = 0;
-        uint8_t byte;
-        unsigned shift = 0;
-        do {
-            byte = fixed<uint8_t>();
-            if (shift < 64) value |= uint64_t(byte & 0x7f) << shift;
-            shift += 7;
-        } while (byte & 0x80);
-        return value;
-    }
-    int64_t sleb() {
-        uint64_t value = 0;
-        uint8_t byte;
-        unsigned shift = 0;
-        do {
-            byte = fixed<uint8_t>();
-            if (shift < 64) value |= uint64_t(byte & 0x7f) << shift;
-            shift += 7;
-        } while (byte & 0x80);
-        if (shift < 64 && byte & 0x40) value |= ~uint64_t(0) << shift;
-        return int64_t(value);
-    }
-    // Passes over an address with this encoding (DW_EH_PE_*).
-    void skip_address(uint8_t encoding) {
-        switch (encoding & 0x0f) {
-        case 0x00:
-        case 0x04:
-        case 0x0c: fixed<uint64_t>(); break;
-        case 0x01: uleb(); break;
-        case 0x09: sleb(); break;
-        case 0x02:
-        case 0x0a: fixed<uint16_t>(); break;
-        case 0x03:
-        case 0x0b: fixed<uint32_t>(); break;
-        default: bad = true;
-        }
-        if (encoding == 0x50) bad = true; // aligned: no compiler uses it here
-    }
-    Cursor block() {
-        uint64_t bytes = uleb();
-        if (bytes > uint64_t(end - at)) {
-            bad = true;
-            bytes = 0;
-        }
-        Cursor inner = {at, at + bytes};
-        at += bytes;
-        return inner;
-    }
-};
-
 // How to find the caller's value of a register.
 struct Rule {
     enum Kind : uint8_t { same, undefined, at_offset, is_offset, in_register, at_expression, is_expression };
@@ -188,68 +61,6 @@ struct Row {
     const uint8_t* cfa_expression; // null: the register and the offset
     const uint8_t* cfa_expression_end;
 };
-
-// A function's CFI.
-struct Cfi {
-    Cursor common; // instructions that all functions of the CIE begin with
-    Cursor own;    // instructions of this function
-    uint64_t code_align;
-    int64_t data_align;
-    uint64_t return_register;
-    bool signal_frame;
-    uintptr_t function;
-};
-
-// The contents of an entry: of a CIE or of an FDE. False: it is the terminator, or of an unknown form.
-bool open_entry(const uint8_t* entry, Cursor* out) {
-    uint32_t length;
-    memcpy(&length, entry, sizeof length);
-    if (length == 0 || length == UINT32_MAX) return false; // entries above 4 GiB: no
-    *out = {entry + 4, entry + 4 + length};
-    return true;
-}
-
-bool find_cfi(uintptr_t pc, Cfi* out) {
-    dwarf_eh_bases bases = {};
-    auto* fde = static_cast<const uint8_t*>(_Unwind_Find_FDE(reinterpret_cast<void*>(pc), &bases));
-    Cursor in_fde = {};
-    Cursor in_cie = {};
-    if (!fde || !open_entry(fde, &in_fde)) return false;
-    const uint8_t* here = in_fde.at;
-    if (!open_entry(here - in_fde.fixed<int32_t>(), &in_cie)) return false;
-    out->function = reinterpret_cast<uintptr_t>(bases.func);
-    in_cie.fixed<uint32_t>(); // its mark
-    uint8_t version = in_cie.fixed<uint8_t>();
-    if (version != 1 && version != 3) return false;
-    const char* augmentation = reinterpret_cast<const char*>(in_cie.at);
-    while (in_cie.fixed<uint8_t>()) continue;
-    if (in_cie.bad || (augmentation[0] && augmentation[0] != 'z')) return false;
-    out->code_align = in_cie.uleb();
-    out->data_align = in_cie.sleb();
-    out->return_register = version == 1 ? in_cie.fixed<uint8_t>() : in_cie.uleb();
-    out->signal_frame = false;
-    uint8_t address_encoding = 0;
-    if (augmentation[0] == 'z') {
-        Cursor data = in_cie.block();
-        for (const char* what = augmentation + 1; *what && !data.bad; what++) {
-            switch (*what) {
-            case 'R': address_encoding = data.fixed<uint8_t>(); break;
-            case 'P': data.skip_address(data.fixed<uint8_t>()); break;
-            case 'L': data.fixed<uint8_t>(); break;
-            case 'S': out->signal_frame = true; break;
-            case 'B': break; // AArch64: which key signs return addresses
-            default: return false;
-            }
-        }
-        if (data.bad) return false;
-    }
-    in_fde.skip_address(address_encoding);
-    in_fde.skip_address(address_encoding);
-    if (augmentation[0] == 'z') in_fde.block();
-    out->common = in_cie;
-    out->own = in_fde;
-    return !in_cie.bad && !in_fde.bad && out->return_register < register_count;
-}
 
 class Unwinder {
 public:
@@ -436,7 +247,8 @@ private:
             return true;
         }
         if (row_.cfa_expression) {
-            if (!evaluate({row_.cfa_expression, row_.cfa_expression_end}, nullptr, &value)) return false;
+            if (!evaluate({row_.cfa_expression, row_.cfa_expression_end}, registers_, reader_, nullptr, &value))
+                return false;
         } else {
             if (!registers_.has(row_.cfa_register)) return false;
             value = registers_.value[row_.cfa_register] + uint64_t(row_.cfa_offset);
@@ -455,113 +267,10 @@ private:
             *out = registers_.value[rule.number];
             return true;
         case Rule::at_expression:
-            return evaluate({rule.expression, rule.expression_end}, &cfa, &address) && reader_.word(address, out);
-        case Rule::is_expression: return evaluate({rule.expression, rule.expression_end}, &cfa, out);
-        default: return false;
-        }
-    }
-
-    // Computes a DWARF expression. first: null, or the value that is on its stack when it begins.
-    bool evaluate(Cursor code, const uint64_t* first, uint64_t* out) {
-        constexpr unsigned most = 32;
-        uint64_t stack[most];
-        unsigned n = 0;
-        const uint8_t* begin = code.at;
-        if (first) stack[n++] = *first;
-        for (int steps = 0; code.left(); steps++) {
-            uint8_t op = code.fixed<uint8_t>();
-            unsigned operands = op == 0x12 || op == 0x06 || op == 0x13 || op == 0x1f || op == 0x20 || op == 0x23 ||
-                                        op == 0x28 || op == 0x94
-                                    ? 1
-                                : op == 0x14 || op == 0x16 || (op >= 0x1a && op <= 0x2e) ? 2
-                                                                                         : 0;
-            if (steps == 1000 || n < operands || n == most) return false;
-            uint64_t* top = stack + n - 1;
-            uint64_t value = 0;
-            if (op >= 0x30 && op <= 0x4f) { // lit0 to lit31
-                stack[n++] = op - 0x30u;
-                continue;
-            }
-            if ((op >= 0x70 && op <= 0x8f) || op == 0x92) { // breg0 to breg31, bregx
-                uint64_t number = op == 0x92 ? code.uleb() : op - 0x70u;
-                int64_t offset = code.sleb();
-                if (!registers_.has(number)) return false;
-                stack[n++] = registers_.value[number] + uint64_t(offset);
-                continue;
-            }
-            switch (op) {
-            case 0x06: // deref
-                if (!reader_.word(*top, top)) return false;
-                break;
-            case 0x94: { // deref_size
-                uint8_t bytes = code.fixed<uint8_t>();
-                if (bytes > sizeof value || !reader_.read(*top, &value, bytes)) return false;
-                *top = value;
-                break;
-            }
-            case 0x03: stack[n++] = code.fixed<uint64_t>(); break; // addr
-            case 0x08: stack[n++] = code.fixed<uint8_t>(); break;
-            case 0x09: stack[n++] = uint64_t(code.fixed<int8_t>()); break;
-            case 0x0a: stack[n++] = code.fixed<uint16_t>(); break;
-            case 0x0b: stack[n++] = uint64_t(code.fixed<int16_t>()); break;
-            case 0x0c: stack[n++] = code.fixed<uint32_t>(); break;
-            case 0x0d: stack[n++] = uint64_t(code.fixed<int32_t>()); break;
-            case 0x0e:
-            case 0x0f: stack[n++] = code.fixed<uint64_t>(); break;
-            case 0x10: stack[n++] = code.uleb(); break;
-            case 0x11: stack[n++] = uint64_t(code.sleb()); break;
-            case 0x12: stack[n++] = *top; break;    // dup
-            case 0x13: n--; break;                  // drop
-            case 0x14: stack[n++] = top[-1]; break; // over
-            case 0x16:                              // swap
-                value = *top;
-                *top = top[-1];
-                top[-1] = value;
-                break;
-            case 0x1f: *top = -*top; break;
-            case 0x20: *top = ~*top; break;
-            case 0x23: *top += code.uleb(); break; // plus_uconst
-            case 0x28:                             // bra
-            case 0x2f: {                           // skip
-                int16_t distance = code.fixed<int16_t>();
-                bool jumps = op == 0x2f || *top;
-                if (op == 0x28) n--;
-                if (!jumps) break;
-                if (distance < begin - code.at || distance > code.end - code.at) return false;
-                code.at += distance;
-                break;
-            }
-            case 0x96: break; // nop
-            default:
-                if (operands != 2 || !binary(op, top[-1], *top, &value)) return false;
-                top[-1] = value;
-                n--;
-            }
-        }
-        if (code.bad || !n) return false;
-        *out = stack[n - 1];
-        return true;
-    }
-
-    static bool binary(uint8_t op, uint64_t a, uint64_t b, uint64_t* out) {
-        int64_t sa = int64_t(a);
-        int64_t sb = int64_t(b);
-        switch (op) {
-        case 0x1a: *out = a & b; return true;
-        case 0x1c: *out = a - b; return true;
-        case 0x1e: *out = a * b; return true;
-        case 0x21: *out = a | b; return true;
-        case 0x22: *out = a + b; return true;
-        case 0x24: *out = b < 64 ? a << b : 0; return true;
-        case 0x25: *out = b < 64 ? a >> b : 0; return true;
-        case 0x26: *out = uint64_t(sa >> (b < 64 ? b : 63)); return true;
-        case 0x27: *out = a ^ b; return true;
-        case 0x29: *out = a == b; return true;
-        case 0x2a: *out = sa >= sb; return true;
-        case 0x2b: *out = sa > sb; return true;
-        case 0x2c: *out = sa <= sb; return true;
-        case 0x2d: *out = sa < sb; return true;
-        case 0x2e: *out = a != b; return true;
+            return evaluate({rule.expression, rule.expression_end}, registers_, reader_, &cfa, &address) &&
+                   reader_.word(address, out);
+        case Rule::is_expression:
+            return evaluate({rule.expression, rule.expression_end}, registers_, reader_, &cfa, out);
         default: return false;
         }
     }
@@ -598,7 +307,7 @@ void follow(Unwinder& unwinder, Backtrace& out) {
         out.count++;
         Unwinder::Result result = unwinder.step();
         uintptr_t function = unwinder.function();
-        if (function == reinterpret_cast<uintptr_t>(&fiberrt_entry)) out.function = inner;
+        if (hooks::is_first_frame(function)) out.function = inner;
         if (!hooks::calls_fiber_function(function)) inner = function;
         if (result == Unwinder::Result::caller) continue;
         out.complete = result == Unwinder::Result::outermost;

@@ -1,0 +1,24 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+// The frame in which a thread sleeps, for backtraces by other threads.
+#pragma once
+
+#include "core/cord.h"
+
+namespace fiberrt {
+
+// Notes the frame of a function, and the fiber on whose stack it lies, as long as the frame exists. The function saves
+// all registers of its caller there (__builtin_unwind_init).
+class NotedFrame {
+public:
+    [[gnu::always_inline]] NotedFrame(Cord& cord, const void* pc, void* cfa) : in_use_(cord.stack_in_use) {
+        in_use_ = {nullptr, cord.sched.current, pc, static_cast<char*>(cfa)};
+    }
+    ~NotedFrame() { in_use_.sleep_cfa = nullptr; }
+    NotedFrame(const NotedFrame&) = delete;
+    NotedFrame& operator=(const NotedFrame&) = delete;
+
+private:
+    Cord::StackInUse& in_use_;
+};
+
+} // namespace fiberrt
