@@ -23,7 +23,7 @@ namespace {
 constinit pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER; // for installing and removing
 constinit SignalHandler handler;
 
-uintptr_t stack_pointer(const void* context) {
+uintptr_t interrupted_sp(const void* context) {
     const mcontext_t& machine = static_cast<const ucontext_t*>(context)->uc_mcontext;
 #if defined(__x86_64__)
     return uintptr_t(machine.gregs[REG_RSP]);
@@ -95,7 +95,7 @@ void on_fault(int signal, siginfo_t* info, void* context) {
     Cord* cord = this_cord;
     if (handler.in_use() && cord && info->si_code > 0) { // raised by an instruction
         auto address = reinterpret_cast<uintptr_t>(info->si_addr);
-        if (Fiber* fiber = overflowed(*cord, address, stack_pointer(context))) report(*cord, fiber);
+        if (Fiber* fiber = overflowed(*cord, address, interrupted_sp(context))) report(*cord, fiber);
     }
     handler.pass_on(signal, info, context);
 }
