@@ -2112,7 +2112,7 @@ typedef struct {
     int64_t wait_deadline_ns;   /* by fiber_now(): when the wait ends at the latest, by itself or by a scope;
                                  * FIBER_FOREVER: it has no deadline */
     uint64_t stack_used;        /* bytes of the stack in use; 0: it has none, or its thread sleeps or polls on it */
-    uint64_t function;          /* the address of its function, or of the one that this has called last of all; 0: it
+    uint64_t function;          /* the address of the function it runs, or that this one called as its last act; 0: it
                                  * has ended, is hosted or a main flow, or its stack cannot be followed */
 } fiber_info_t;
 

@@ -98,6 +98,7 @@ FIBERRT_UNSANITIZED void before(Cord& cord, Fiber* from, Fiber* to, void** fake_
 
 // Tells the sanitizers after the switch, on the other stack.
 FIBERRT_UNSANITIZED void after(Cord& cord, void* fake_stack) {
+    cord.stack_in_use.hooked_from = nullptr; // the switch is over
     if (__sanitizer_finish_switch_fiber) {
         const void* left = nullptr;
         size_t size = 0;

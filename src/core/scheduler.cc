@@ -60,6 +60,7 @@ bool poll_at(Cord& cord, int64_t now) {
     bool fired = fire_timers(cord, now);
     cord.stacks.trim(now);
     cord.poll.last_ns = now;
+    cord.stack_in_use.hooked_from = nullptr; // that switch is over
     set_budget(cord, cord.poll.interval);
     if (cord.work) cord.work->ops->tick(cord);
     return fired;

@@ -9,6 +9,7 @@
 #include "core/children.h"
 #include "core/handles.h"
 #include "core/life.h"
+#include "core/noswitch.h"
 #include "io/op.h"
 #include "sync/waiting.h"
 
@@ -218,7 +219,9 @@ Place place_of(const Fiber* fiber) {
     const Cord* cord = cord_of(fiber);
     Place place = {};
     if (!cord) return place;
-    place.on_thread = peek(cord->sched.current) == fiber || peek(cord->stack_in_use.hooked_from) == fiber;
+    // The calling thread knows that its last switch is over, unless a hook of that switch makes this call.
+    bool switches = !is_own(cord) || in_hook(*cord);
+    place.on_thread = peek(cord->sched.current) == fiber || (switches && peek(cord->stack_in_use.hooked_from) == fiber);
     if (char* cfa = peek(cord->stack_in_use.sleep_cfa); cfa && peek(cord->stack_in_use.sleeper) == fiber) {
         place = {true, peek(cord->stack_in_use.sleep_pc), cfa, peek(cord->counters.polls)};
     }

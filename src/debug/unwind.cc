@@ -22,14 +22,14 @@ struct SavedRegister {
 constexpr SavedRegister saved_registers[] = {{15, 0}, {14, 8}, {13, 16}, {12, 24}, {3, 32}, {6, 40}};
 constexpr unsigned saved_pc = 48;
 constexpr unsigned frame_size = 56;
-constexpr unsigned stack_pointer = 7;
+constexpr unsigned sp_register = 7;
 uintptr_t plain_address(uintptr_t address) { return address; }
 #elif defined __aarch64__
 constexpr SavedRegister saved_registers[] = {{29, 0},  {19, 16}, {20, 24}, {21, 32}, {22, 40}, {23, 48},
                                              {24, 56}, {25, 64}, {26, 72}, {27, 80}, {28, 88}};
 constexpr unsigned saved_pc = 8;
 constexpr unsigned frame_size = 176;
-constexpr unsigned stack_pointer = 31;
+constexpr unsigned sp_register = 31;
 // Return addresses may be signed: this removes the signature (xpaclri, which other processors ignore).
 uintptr_t plain_address(uintptr_t address) {
     register uintptr_t x30 asm("x30") = address;
@@ -41,7 +41,7 @@ constexpr SavedRegister saved_registers[] = {{9, 104},  {18, 112}, {19, 120}, {2
                                              {23, 152}, {24, 160}, {25, 168}, {26, 176}, {27, 184}, {8, 192}};
 constexpr unsigned saved_pc = 200;
 constexpr unsigned frame_size = 208;
-constexpr unsigned stack_pointer = 2;
+constexpr unsigned sp_register = 2;
 uintptr_t plain_address(uintptr_t address) { return address; }
 #endif
 
@@ -74,7 +74,7 @@ public:
             uint64_t value;
             if (reader_.word(frame + saved.offset, &value)) registers_.set(saved.number, value);
         }
-        registers_.set(stack_pointer, frame + frame_size);
+        registers_.set(sp_register, frame + frame_size);
         given_cfa_ = 0;
         exact_ = false;
         same_frame_ = 0;
@@ -86,7 +86,7 @@ public:
         ok_ = true;
         given_cfa_ = reinterpret_cast<uintptr_t>(cfa);
         registers_.known = 0;
-        registers_.set(stack_pointer, given_cfa_ - sizeof(void*));
+        registers_.set(sp_register, given_cfa_ - sizeof(void*));
         exact_ = true;
         same_frame_ = 0;
     }
@@ -123,11 +123,11 @@ public:
             return_address = value;
         }
         // A frame lies above its callee's.
-        if (!has_return_address || !registers_.has(stack_pointer) || cfa < registers_.value[stack_pointer] ||
-            (cfa == registers_.value[stack_pointer] && ++same_frame_ > 1))
+        if (!has_return_address || !registers_.has(sp_register) || cfa < registers_.value[sp_register] ||
+            (cfa == registers_.value[sp_register] && ++same_frame_ > 1))
             return Result::lost;
-        if (cfa > registers_.value[stack_pointer]) same_frame_ = 0;
-        if (row_.rules[stack_pointer].kind == Rule::same) caller.set(stack_pointer, cfa);
+        if (cfa > registers_.value[sp_register]) same_frame_ = 0;
+        if (row_.rules[sp_register].kind == Rule::same) caller.set(sp_register, cfa);
         registers_ = caller;
         pc_ = plain_address(return_address);
         exact_ = cfi_.signal_frame;
