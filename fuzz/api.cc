@@ -1058,6 +1058,7 @@ void call_others() {
         auto look = [](fiber_t target, void*) {
             fiber_info_t info;
             int result = fiber_info(target, &info, sizeof info);
+            if (result == -ESRCH) return 0; // it has ended meanwhile
             void* frames[8];
             int count = fiber_backtrace(target, frames, 1 + info.state);
             return result == 0 && info.id == target.id && count <= 1 + info.state ? 0 : 1;

@@ -281,7 +281,7 @@ FIBERRT_API int fiber_attr_set_stack_size(fiber_attr_t *attr, size_t bytes)
  * Reserves bytes of the stack, rounded up to a multiple of 16, for the fiber's function to use as it likes. They lie
  * directly above the fiber's first frame, so a few of them share the page of the first frames: a waiting fiber then
  * needs less memory than with an array in a frame. They begin at fiber_info_t.stack_high - bytes, and are not cleared.
- * 0, the default: none.
+ * 0, the default: none. Hosted fibers and tasks of a pool have no reserve.
  *
  * Errors: -EINVAL bytes is more than half of the stack size.
  */
@@ -2104,13 +2104,15 @@ typedef struct {
     uint64_t stack_touched;     /* bytes of the stack that are in memory, from its top: the most that it has used, or an
                                  * earlier fiber on the same stack; 0: not known */
     uint8_t still;              /* 1: it did not run while it was looked at. 0: the members from here on are not told */
-    char wait[80];              /* why it waits, in fiber_dump's words; empty: it does not wait */
-    uint64_t wait_object;       /* what it waits for: the id of a fiber, cord or scope, the address of a primitive, or
-                                 * a descriptor; 0: none of these */
+    char wait[96];              /* why it waits, in fiber_dump's words; empty: it does not wait */
+    int wait_fd;                /* the descriptor of the operation that it waits for; -1: none */
+    uint64_t wait_object;       /* what it waits for: the id of a fiber, cord or scope, or the address of a primitive;
+                                 * 0: none of these */
     uint64_t wait_fiber;        /* the id of the one fiber that can end the wait: the holder of the lock, the fiber
                                  * that it joins or has transferred to; 0: none, or not known */
     int64_t wait_deadline_ns;   /* by fiber_now(): when the wait ends at the latest, by itself or by a scope;
-                                 * FIBER_FOREVER: it has no deadline */
+                                 * FIBER_FOREVER: it has no deadline, or this has passed. Of more than eight open scopes
+                                 * the innermost eight count */
     uint64_t stack_used;        /* bytes of the stack in use; 0: it has none, or its thread sleeps or polls on it */
     uint64_t function;          /* the address of the function it runs, or that this one called as its last act; 0: it
                                  * has ended, is hosted or a main flow, or its stack cannot be followed */
@@ -2118,10 +2120,11 @@ typedef struct {
 
 /**
  * Reads what the library knows of a fiber into *out. The fiber may belong to any cord, and may run meanwhile: the
- * library neither stops its thread nor waits for it, and all members are of one moment. For a fiber that runs, or
- * continues again and again while it is looked at, `still` is 0; so it is for a hosted fiber of another cord, and for
- * any fiber of another cord where the kernel has no membarrier(2). With a size that ends before parent_scope, the call
- * takes some nanoseconds, otherwise some microseconds.
+ * library neither stops its thread nor waits for it. The state, the members about the wait, stack_used and function are
+ * of one moment. For a fiber that runs, or continues again and again while it is looked at, `still` is 0; so it is for a
+ * hosted fiber of another cord, and for any fiber of another cord where the kernel has no membarrier(2) or
+ * process_vm_readv(2). With a size that ends before parent_scope, the call takes some nanoseconds, otherwise some
+ * microseconds, and the first such call of a process with threads some milliseconds. One thread looks at a time.
  *
  * Errors: -EINVAL out is NULL or size is 0; -ESRCH the fiber ended meanwhile.
  */

@@ -24,14 +24,6 @@ public:
     // Puts a name that the program gave, in quotes; control characters become '?'.
     void name(const char* name);
 
-    // Begins a line that drop() may remove: text up to this length stays in the buffer.
-    static constexpr size_t droppable = 400;
-    size_t begin() {
-        if (used_ > sizeof text_ - droppable) flush();
-        return used_;
-    }
-    void drop(size_t begun) { used_ = begun; } // coverage: race
-
     // Moves the text out of the buffer instead of writing it, as a C string; what has no room is cut.
     void take(char* out, size_t size);
 

@@ -65,7 +65,7 @@ namespace {
 
 uint64_t object_of(const WaitSnapshot& wait) {
     switch (wait.what) {
-    case WaitFor::op: return wait.op.fd >= 0 ? uint64_t(wait.op.fd) : 0;
+    case WaitFor::op: return 0; // it has a member of its own
     case WaitFor::primitive: return wait.primitive;
     default: return wait.target;
     }
@@ -89,6 +89,7 @@ void describe_wait(const Snapshot& seen, fiber_info_t* out) {
         put_wait(text, seen.wait);
         out->wait_object = object_of(seen.wait);
         out->wait_fiber = waits_for(seen);
+        if (seen.wait.what == WaitFor::op) out->wait_fd = seen.wait.op.fd;
     } else {
         text.put(text_of(seen.state));
         if (seen.state == State::transferring) {
@@ -157,12 +158,14 @@ int describe(Fiber* fiber, fiber_t handle, fiber_info_t* out) {
     if (seen.stack_low) {
         out->stack_size = StackPool::size_of(seen.stack_class);
         out->stack_low = reinterpret_cast<uintptr_t>(seen.stack_low);
+        out->stack_high = reinterpret_cast<uintptr_t>(top_of(seen));
     }
     out->cord = CordTable::id_of(seen.cord);
     memcpy(out->name, seen.name, sizeof out->name);
     out->parent_scope = seen.scope;
     out->parent = seen.parent;
     out->wait_deadline_ns = FIBER_FOREVER;
+    out->wait_fd = -1;
     out->still = seen.still;
     if (seen.still && out->state == FIBER_WAITING) describe_wait(seen, out);
     if (seen.still) out->function = seen.function ? seen.function : trace.function;
@@ -253,7 +256,9 @@ int stats_of_any(Cord& cord, uint32_t generation, fiber_stats_t* out) {
     Image<CordWorld> image;
     image.take(cord);
     CordIo io; // its memory may be freed meanwhile
-    if (!image->io || copy_readable(&io, image->io, sizeof io) != sizeof io) io = {};
+    bool copied = image->io && copy_readable(&io, image->io, sizeof io) == sizeof io;
+    reads_in_order();
+    if (!copied || peek(cord.io) != image->io) io = {}; // freed, and perhaps used for other data
     *out = stats_in(*image, io.given, io.in_flight);
     // The two counts of which this is the difference are read one after the other.
     if (int64_t(out->stacks) < 0) out->stacks = 0; // coverage: race

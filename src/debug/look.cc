@@ -269,20 +269,30 @@ int look_without_a_mark(Fiber* fiber, fiber_t handle, Snapshot& out) {
 int look_at_other(Fiber* fiber, fiber_t handle, Snapshot& out, LookMore more, void* arg) {
     MutexGuard guard(look_mutex);
     for (int tries = 0; tries < tries_most; tries++) {
+        if (!fiber->uses_stack()) return look_without_a_mark(fiber, handle, out); // the slot's next fiber
         set_mark(fiber);
         bool visible = barrier_of_all_threads();
+        // A first run clears no mark, so a fiber that is parked now, but was not before its place was read, is moving.
+        State before = fiber->sched.state;
         // The place is read first. If the thread has left the fiber's stack, Fiber::sp is of that switch.
         Place place = place_of(fiber);
         if (!stores_in_order && visible) visible = barrier_of_all_threads();
         int error = read(fiber, handle, place, out);
         if (!error && out.still && visible && more) more(out, arg);
         if (!stores_in_order && visible) visible = barrier_of_all_threads();
-        std::atomic_signal_fence(std::memory_order_seq_cst); // the reads come before
+        reads_in_order();
+        bool same_state = before == out.state && fiber->sched.state == before;
+        reads_in_order();
         bool still = is_marked(fiber) && (!place.on_thread || sleeps_still(place, fiber));
         clear_mark(fiber);
         if (error || !out.still) return error;
-        // A fiber that was new when its slot was read has no mark to clear when it runs first.
-        if (still && visible && fiber->sched.state == out.state) return 0;
+        if (out.stack_class == StackPool::no_stack) { // the slot's next fiber, a hosted one, heeds no mark
+            out.still = false;
+            return 0;
+        }
+        // wake() ends the Wait before it sets the state.
+        bool half_woken = out.state == State::waiting && !out.has_wait;
+        if (still && visible && same_state && !half_woken) return 0;
         out.still = false;
         if (!visible) return 0;
     }

@@ -16,10 +16,12 @@
 
 #include "core/cord.h"
 #include "core/fiber.h"
+#include "core/hooks.h" // FIBERRT_THREAD_SANITIZER
 #include "core/wait.h"
 #include "fiberrt.h"
 #include "io/ops.h"
 
+#include <atomic>
 #include <stdint.h>
 
 namespace fiberrt {
@@ -94,6 +96,13 @@ uint64_t waits_for(const Snapshot& fiber);
 
 // The handle of the fiber of a slot, also if the slot has been given to another one since; 0: there is none.
 uint64_t id_in(const Fiber* fiber);
+
+// The reads before come before the reads after. (ThreadSanitizer does not know fences.)
+inline void reads_in_order() {
+#if !FIBERRT_THREAD_SANITIZER
+    std::atomic_thread_fence(std::memory_order_acquire);
+#endif
+}
 
 // For fork: between lock and unlock, no thread looks.
 void look_lock();

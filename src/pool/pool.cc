@@ -6,6 +6,7 @@
 #include "base/check.h"
 #include "base/keep_errno.h"
 #include "core/begin.h"
+#include "core/handles.h"
 #include "core/hooks.h"
 #include "core/scheduler.h"
 #include "pool/search.h"
@@ -359,7 +360,7 @@ int pool_stats(uint64_t id, fiber_pool_stats_t* out) {
     uint64_t left = accepted - ended;
     out->tasks_begun = left > out->tasks_waiting ? left - out->tasks_waiting : 0;
     out->closing = pool->closing.load(std::memory_order_relaxed);
-    return is(*pool, id) ? 0 : -ESRCH;
+    return is_in_the_same_use(*pool, id_generation(id)) ? 0 : -ESRCH;
 }
 
 } // namespace fiberrt

@@ -104,6 +104,7 @@ TEST(Look, TellsTheWaitsOfAnotherCord) {
     EXPECT_STREQ(seen.wait, "waits for a lock");
     EXPECT_EQ(seen.wait_object, reinterpret_cast<uintptr_t>(&there.mutex));
     EXPECT_EQ(seen.wait_fiber, there.holder.id);
+    EXPECT_EQ(seen.wait_fd, -1);
     EXPECT_EQ(seen.wait_deadline_ns, FIBER_FOREVER);
     seen = at_rest(there.writer);
     EXPECT_STREQ(seen.wait, "waits for a lock");
@@ -226,6 +227,7 @@ TEST(Look, EachSnapshotIsOfOneMoment) {
             if (std::strcmp(seen.wait, "waits for a semaphore") == 0) {
                 EXPECT_EQ(seen.wait_object, reinterpret_cast<uintptr_t>(&semaphore));
                 EXPECT_GT(left, FIBER_SEC(500));
+                EXPECT_LT(left, FIBER_SEC(1100));
             } else {
                 EXPECT_STREQ(seen.wait, "waits for an event");
                 EXPECT_EQ(seen.wait_object, reinterpret_cast<uintptr_t>(&event));
@@ -237,6 +239,23 @@ TEST(Look, EachSnapshotIsOfOneMoment) {
     await(looked);
     done = true;
     join_cord(cord);
+}
+
+TEST(Look, TellsTheDescriptorOfAnOperation) {
+    int ends[2];
+    ASSERT_EQ(::pipe(ends), 0);
+    auto reads = [&] {
+        char byte;
+        EXPECT_EQ(fiber_read(ends[0], &byte, 1), -ECANCELED);
+    };
+    const fiber_t fiber = start(reads);
+    EXPECT_EQ(info(self()).wait_fd, -1);
+    EXPECT_EQ(info(fiber).wait_fd, ends[0]);
+    EXPECT_EQ(info(fiber).wait_object, 0u);
+    EXPECT_EQ(fiber_cancel(fiber, nullptr), 0);
+    join(fiber);
+    EXPECT_EQ(::close(ends[0]), 0);
+    EXPECT_EQ(::close(ends[1]), 0);
 }
 
 TEST(Look, TellsHowMuchOfAStackIsUsed) {
@@ -399,19 +418,21 @@ void expect_nest(const std::vector<void *> &frames, const Nest &nest) {
 TEST(Look, FollowsTheStackOfAParkedFiber) {
     fiber_event_t over = FIBER_EVENT_INITIALIZER(FIBER_EVENT_MANUAL);
     Nest of_parked, of_main;
-    of_parked.parks = of_main.parks = [&] { EXPECT_EQ(fiber_event_wait(&over), 0); };
-    std::atomic<bool> ready{false};
+    std::atomic<int> parking{0};
+    of_parked.parks = of_main.parks = [&] {
+        parking++;
+        EXPECT_EQ(fiber_event_wait(&over), 0);
+    };
     fiber_t parked{}, main_flow{};
     auto parks = [&] { nested(of_parked, 5); };
     auto body = [&] {
         main_flow = self();
         parked = start(parks);
-        ready = true;
         nested(of_main, 3);
         join(parked);
     };
     fiber_cord_t cord = start_cord(body);
-    await([&] { return ready.load() && info(main_flow).still; });
+    await([&] { return parking == 2 && info(main_flow).still; });
     expect_nest(frames_of(parked), of_parked);
     EXPECT_EQ(info(parked).function, reinterpret_cast<uintptr_t>(&entry<decltype(parks)>));
     expect_nest(frames_of(main_flow), of_main); // its thread sleeps on its stack
