@@ -286,7 +286,7 @@ int look_at_other(Fiber* fiber, fiber_t handle, Snapshot& out, LookMore more, vo
         bool still = is_marked(fiber) && (!place.on_thread || sleeps_still(place, fiber));
         clear_mark(fiber);
         if (error || !out.still) return error;
-        if (out.stack_class == StackPool::no_stack) { // the slot's next fiber, a hosted one, heeds no mark
+        if (out.stack_class == StackPool::no_stack) { // the slot's next fiber heeds no mark
             out.still = false;
             return 0;
         }

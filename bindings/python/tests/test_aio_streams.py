@@ -10,6 +10,8 @@ import sys
 import pytest
 from recording import LOOPS, both, run
 
+from fiberrt import _streams, aio
+
 SEVERAL = [(b"\n", b"ab"), ()] if sys.version_info >= (3, 13) else []  # separators
 
 
@@ -564,3 +566,38 @@ def test_an_exception_of_the_connection_reaches_the_read():
         server.close()
 
     run(main())
+
+
+def test_a_class_may_contain_a_method_of_the_loop_without_being_one():
+    class Fake:
+        create_future = aio.EventLoop.create_future
+
+        def get_debug(self):
+            return False
+
+    async def main():
+        with pytest.raises(TypeError, match="create_future"):
+            await _streams.StreamReader(loop=Fake()).read(1)
+
+    run(main())
+
+
+def test_a_protocol_may_look_up_its_methods_itself():
+    seen = []
+
+    class Spy(asyncio.StreamReaderProtocol):
+        def __getattribute__(self, name):
+            seen.append(name)
+            return super().__getattribute__(name)
+
+    async def main():
+        a, b = socket.socketpair()
+        with a, b:
+            a.setblocking(False)
+            reader = asyncio.StreamReader()
+            await asyncio.get_running_loop().create_connection(lambda: Spy(reader), sock=a)
+            b.send(b"x")
+            assert await reader.read(1) == b"x"
+
+    run(main())
+    assert "data_received" in seen

@@ -44,8 +44,9 @@ def test_listeners(tmp_path):
     address = listener.getsockname()
     with StreamServer(listener, echo):
         assert listener.fileno() == -1 and web.ask(address) == b"hello"
-    with StreamServer(path, echo):  # close() has removed it
-        pass
+    with StreamServer(path, echo) as server:  # close() has removed it
+        # Otherwise accept4() in a stopped server could block the thread, if another process takes the connection.
+        assert not os.get_blocking(server._listener.fileno())
     with StreamServer(("::1", 0), echo) as server:
         assert web.ask(server.address[:2]) == b"hello"
 

@@ -10,11 +10,13 @@ namespace fiberrt_python {
 struct PlainMethod {
     PlainMethod(const char* text, PyCFunction call) : name(PyUnicode_InternFromString(text)), function(call) {}
 
-    // Whether a class has the method as this module made it.
+    // Whether a class has the method as this module made it: the class derives from the method's type, and a look-up in
+    // its objects calls no code of the program. (A class may contain the method without being derived.)
     bool is_of(PyTypeObject* type) const {
         PyObject* found = _PyType_Lookup(type, name); // borrowed; from the interpreter's cache
         return found && Py_IS_TYPE(found, &PyMethodDescr_Type) &&
-               reinterpret_cast<PyMethodDescrObject*>(found)->d_method->ml_meth == function;
+               reinterpret_cast<PyMethodDescrObject*>(found)->d_method->ml_meth == function &&
+               type->tp_getattro == PyObject_GenericGetAttr && PyType_IsSubtype(type, PyDescr_TYPE(found));
     }
     // For the tp_setattro of the method's type: sets an attribute of an object, and notes whether the object has an
     // attribute of the method's name. A change of the object's __dict__ is not noticed.

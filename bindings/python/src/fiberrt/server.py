@@ -90,6 +90,7 @@ class StreamServer:
             family, kind = listener.family, listener.type
             self._listener = socket.socket(family, kind, fileno=listener.detach())
         self._listener.settimeout(None)
+        os.set_blocking(self._listener.fileno(), False)  # another process may take a connection at the last moment
         self._handle = handle
         self._ssl = ssl
         self._places = _fiberrt.Semaphore(limit) if isinstance(limit, int) else limit
