@@ -23,7 +23,7 @@ TOLD = {
     "recent_pools": [r" bob\n(?:      .*\n)*      \S+ +self\.pool\.closed = True$", r"\(leaves\) with self\.lock:$"],
     "named_pools": [r"return pool\n.*\(goes on in\) together\(.*\n +-- \w+ gets AttributeError"],
     "bank": [r"^  ann waits for self\.locks\['blue'\] \(Lock \d\), which bob has held since ", r" -- ann waits for self\.locks\['blue'\]"],
-    "connections": [r" ann \(since \S+\) and bob \(since \S+\) hold$", r" -- ann waits for self\.free \(Semaphore 1\)"],
+    "connections": [r"^  ann waits for self\.free \(Semaphore 1\), which has no permit left$"],
     "jobs": [r"^  ann waits for self\.queue \(Queue 1\) in self\.queue\.get\(\)$", r"is preempted in self\.queue\.empty\(\), after"],
     "broker": [r"^  sender waits for broker\.send\(\)\.done \(Event 1\)$"],
     "buffer": [r"is preempted before it takes again the lock of self\.changed", r", which wakes consumer2, not producer2$"],

@@ -158,3 +158,90 @@ def test_a_cancelled_timer_is_not_called_started(tmp_path):
     """
     status, told = run(tmp_path, code)
     assert status == 1 and "-- main starts Thread-" in told and told.count(" starts ") == 1, told
+
+
+def test_a_lock_has_the_holder_that_has_taken_it(tmp_path):
+    code = """
+    import threading, time
+    from fiberrt.testing import simulate
+
+    @simulate(seeds=1)
+    def test_it():
+        lock = threading.RLock()
+        changed = threading.Condition(lock)
+        def wait():
+            with lock:
+                with changed:
+                    changed.wait()
+                time.sleep(10)
+        def hold():
+            time.sleep(1)
+            with lock: time.sleep(3)
+        def want(at_s):
+            time.sleep(at_s)
+            with lock: pass
+        def release():
+            time.sleep(3)
+            try:
+                lock.release()
+            except RuntimeError:
+                with changed: changed.notify()
+        todo = [(wait,), (hold,), (release,), (want, 2), (want, 3.5), (want, 5)]
+        threads = [threading.Thread(target=work, args=args, name=f"{work.__name__}{args or ''}") for work, *args in todo]
+        for thread in threads: thread.start()
+        for thread in threads: thread.join()
+        assert False
+
+    test_it()
+    """
+    status, told = run(tmp_path, code)
+    waits = re.findall(r"-- (want\S+ waits for the lock of .*)", told)
+    holder = "waits for the lock of Condition 1, which"
+    expected = [f"want[2] {holder} hold has held since test_it.py:16", f"want[3.5] {holder} hold has held since test_it.py:16"]
+    assert status == 1 and waits == [*expected, f"want[5] {holder} wait has held since test_it.py:12"], told
+
+
+def test_a_semaphore_has_no_holders(tmp_path):
+    code = """
+    import threading
+    from fiberrt.testing import simulate
+
+    @simulate(seeds=1)
+    def test_it():
+        ready = threading.Semaphore(0)
+        def consume():
+            ready.acquire()
+            ready.acquire()
+            last.join()
+        consumer = threading.Thread(target=consume, name="consumer")
+        last = threading.Thread(target=ready.acquire, name="last")
+        consumer.start(); last.start()
+        ready.release()
+        ready.release()
+        consumer.join()
+
+    test_it()
+    """
+    status, told = run(tmp_path, code)
+    assert status == 1 and " held " not in told, told
+    assert "\n  consumer waits for ready (Semaphore 1), which has no permit left\n" in told, told
+
+
+def test_each_thread_has_a_name_of_its_own(tmp_path):
+    code = """
+    import threading
+    from fiberrt.testing import simulate
+
+    @simulate(seeds=500)
+    def test_it():
+        done = []
+        threads = [threading.Thread(target=done.append, args=(i,), name="worker") for i in range(2)]
+        for thread in threads: thread.start()
+        assert 0 in done or 1 not in done
+        for thread in threads: thread.join()
+
+    test_it()
+    """
+    status, told = run(tmp_path, code)
+    assert status == 1 and re.search(r"^  1\. worker is preempted before its first line; main ", told, re.M), told
+    assert "\n  worker (2)\n" in told and "-- main starts worker (2)\n" in told, told

@@ -81,6 +81,8 @@ def _replace(new: dict[int, tuple[Any, Any]], own: set[int], cells: bool = True)
     own |= {id(olds), id(_kept), id(new), *map(id, new.values())}
     own |= {id(module.__dict__) for name, module in sys.modules.items() if _is_left_alone(name, module)}
     types = _types_by_dict()
+    own_classes = {id(value) for value in vars(_locks).values()}  # which have those of fiberrt as attributes
+    own |= {number for number, kind in types.items() if id(kind) in own_classes}
     _kept.extend(olds)
     for holder in gc.get_referrers(*olds):
         if id(holder) not in own and (cells or not isinstance(holder, CellType)):

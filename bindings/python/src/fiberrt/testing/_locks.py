@@ -35,10 +35,13 @@ class _Lock:
         with recorder.waits(self):
             taken: bool = self._first.acquire(self, *args, **options)
         if taken:
-            recorder.taken(self)
+            self._note_taken(recorder)
         elif self._waits(*args, **options):
             recorder.timed_out(self)
         return taken
+
+    def _note_taken(self, recorder: _record.Recorder) -> None:
+        recorder.taken(self)
 
     @staticmethod
     def _waits(blocking: bool = True, timeout: float | None = None) -> bool:
@@ -48,20 +51,19 @@ class _Lock:
         return self.acquire()
 
     def release(self, *args: Any, **options: Any) -> None:
-        recorder = _record.current
-        if recorder is not None:
-            recorder.released(self)
-        self._first.release(self, *args, **options)
+        self._first.release(self, *args, **options)  # RuntimeError: another thread holds it
+        if _record.current is not None:
+            _record.current.released(self)
         _point("after it has released", self)
 
     def __exit__(self, *error: object) -> None:
         self.release()
 
     def _release_save(self) -> Any:  # by Condition.wait(), which waits then
-        recorder = _record.current
-        if recorder is not None:
-            recorder.released(self)
-        return self._first._release_save(self)
+        saved = self._first._release_save(self)
+        if _record.current is not None:
+            _record.current.released_wholly(self)
+        return saved
 
     def _acquire_restore(self, saved: Any) -> None:  # by Condition.wait(): another thread may be faster
         _point("before it takes again", self)
@@ -70,7 +72,7 @@ class _Lock:
             return self._first._acquire_restore(self, saved)  # type: ignore[no-any-return]
         with recorder.waits(self):
             self._first._acquire_restore(self, saved)
-        recorder.taken(self)
+        recorder.taken_again(self)
 
 
 class Lock(_Lock, _fiberrt.Lock):
@@ -84,8 +86,13 @@ class RLock(_Lock, _fiberrt.RLock):
 
 
 class Semaphore(_Lock, _fiberrt.Semaphore):
+    """Has no holders: it may be a signal, which one thread takes and another one gives."""
+
     _first = _fiberrt.Semaphore
     _release_save = _acquire_restore = None  # type: ignore[assignment]
+
+    def _note_taken(self, recorder: _record.Recorder) -> None:
+        pass
 
 
 class BoundedSemaphore(Semaphore, _fiberrt.BoundedSemaphore):

@@ -38,6 +38,7 @@ class Names:
         self._program = program
         self._conditions: dict[int, Any] = {}  # by the id of its lock: the first
         self._numbers: dict[type, list[Callable[[], Any]]] = {}  # return the named objects, in their order
+        self._threads: dict[str, list[Callable[[], threading.Thread | None]]] = {}  # likewise, by their names
 
     def belongs(self, lock: Any, condition: Any) -> None:
         """Note the lock of a new condition."""
@@ -65,23 +66,30 @@ class Names:
     def of(self, use: Use) -> str:
         """Return what a lock or a queue is called: as the program names it, and its type and number."""
         if use.text == _JOINS:
-            return f"the end of {name_of(use.owner)}"
+            return f"the end of {self.of_thread(use.owner)}"
         kind = type(use.owner)
-        name = f"{kind.__name__} {self._number_of(use.owner)}"
+        name = f"{kind.__name__} {_number_in(self._numbers.setdefault(kind, []), use.owner)}"
         return ("the lock of " if use.is_lock_of else "") + (f"{use.text} ({name})" if use.text else name)
 
-    def _number_of(self, thing: Any) -> int:
-        known = self._numbers.setdefault(type(thing), [])
-        number = next((i for i, other in enumerate(known, 1) if other() is thing), 0)
-        if not number:
-            try:
-                known.append(weakref.ref(thing))  # the record must not change when an object is freed
-            except TypeError:
-                known.append(lambda: thing)
-        return number or len(known)
+    def of_thread(self, thread: threading.Thread) -> str:
+        """Return the name of a thread, with a number if an earlier thread has the same name."""
+        name = _name_of(thread)
+        number = _number_in(self._threads.setdefault(name, []), thread)
+        return name if number == 1 else f"{name} ({number})"
 
 
-def name_of(thread: threading.Thread) -> str:
+def _number_in(known: list[Callable[[], Any]], thing: Any) -> int:
+    """Return the number of an object in a list, to which it is added if it is not there."""
+    number = next((i for i, other in enumerate(known, 1) if other() is thing), 0)
+    if not number:
+        try:
+            known.append(weakref.ref(thing))  # the record must not change when an object is freed
+        except TypeError:
+            known.append(lambda: thing)
+    return number or len(known)
+
+
+def _name_of(thread: threading.Thread) -> str:
     if thread is threading.main_thread():
         return "main"
     kind = type(thread)

@@ -15,7 +15,7 @@ from typing import Any
 
 from .. import _fiberrt
 from ._choices import Choices
-from ._names import Names, name_of
+from ._names import Names
 from ._program import Program
 from ._source import half_done, leaves_block, values_in
 from ._tale import PREEMPTED, Place, Step, decisions, tell
@@ -37,6 +37,7 @@ class _Thread:
         self.point: tuple[str, Any] | None = None  # when it may be preempted in the call of a lock, and the lock
         self.is_away = False  # whether the story tells that it is preempted
         self.error: BaseException | None = None  # the last that it has raised
+        self.set_aside: dict[int, int] = {}  # how often it had taken a lock that a condition's wait() has released
 
 
 class Recorder:
@@ -129,9 +130,22 @@ class Recorder:
 
     def released(self, lock: Any) -> None:
         holders, thread = self._holders.get(id(lock), []), self._thread()
+        self._goes_on(thread)
         own = [i for i, (holder, _) in enumerate(holders) if holder is thread]
         if holders:
             del holders[own[-1] if own else -1]
+
+    def released_wholly(self, lock: Any) -> None:
+        """Note that a condition's wait() releases a lock, however often the thread has taken it."""
+        holders, thread = self._holders.get(id(lock), []), self._thread()
+        self._goes_on(thread)
+        thread.set_aside[id(lock)] = sum(holder is thread for holder, _ in holders)
+        holders[:] = [entry for entry in holders if entry[0] is not thread]
+
+    def taken_again(self, lock: Any) -> None:
+        """Note that the wait() has taken the lock again as often."""
+        for _ in range(self._thread().set_aside.pop(id(lock), 0) or 1):
+            self.taken(lock)
 
     def begins_to_wait(self, condition: Any) -> None:
         self._kept[id(condition)] = condition
@@ -171,6 +185,12 @@ class Recorder:
     def _note(self, thread: _Thread, note: str) -> None:
         self._runs(thread)
         self._add(Step(thread, None, note))
+
+    def _goes_on(self, thread: _Thread) -> None:
+        """Record that a thread goes on, before the holders of a lock change: the last thread may wait for it. Does not
+        look at the clock otherwise, because time passes with each look."""
+        if self._last is not thread:
+            self._runs(thread)
 
     def _runs(self, thread: _Thread) -> None:
         """Record that a thread goes on, if another one ran before."""
@@ -216,11 +236,24 @@ class Recorder:
         known = self._threads.get(number)
         if known is None:
             known = self._threads[number] = _Thread(number)
-        if not known.name:  # a thread that begins has none yet
-            thread = threading._active.get(number)  # type: ignore[attr-defined]
-            if thread is not None:
-                known.name = name_of(thread)
+        self._learn_name(known)
         return known
+
+    def _learn_name(self, known: _Thread) -> None:
+        """Look for a thread's name, if it is not known. A thread has no number yet when it begins."""
+        if known.name:
+            return
+        thread = threading._active.get(known.number)  # type: ignore[attr-defined]
+        if thread is None:  # it is still in start()
+            begins = list(threading._limbo.values())  # type: ignore[attr-defined]
+            thread = next((one for one in begins if one.ident == known.number), None)
+        if thread is not None:
+            known.name = self._names.of_thread(thread)
+
+    def _name_all(self) -> None:
+        for known in self._threads.values():
+            self._learn_name(known)
+            known.name = known.name or "a thread"
 
     # --- Names and reasons
 
@@ -242,16 +275,15 @@ class Recorder:
         if use is None:
             return "waits"
         if use.is_start:
-            return f"starts {name_of(use.owner)}"
+            return f"starts {self._names.of_thread(use.owner)}"
         name = f"waits for {self._names.of(use)}" + (f" in {use.inside}" if use.inside else "")
         if isinstance(thread.waits_for, threading.Thread):
             return name
-        held = [(holder.name, place or "its begin") for holder, place in self._holders_of(thread.waits_for)]
-        if not held:
-            return name
-        if len(held) == 1:
-            return f"{name}, which {held[0][0]} has held since {held[0][1]}"
-        return f"{name}, which {' and '.join(f'{holder} (since {place})' for holder, place in held)} hold"
+        if isinstance(thread.waits_for, _fiberrt.Semaphore):
+            return f"{name}, which has no permit left"
+        for holder, place in self._holders_of(thread.waits_for):  # all are of one thread
+            return f"{name}, which {holder.name} has held since {place or 'its begin'}"
+        return name
 
     def _why(self, thread: _Thread) -> str:
         """Return why a thread does not run now, and in a second line the details."""
@@ -275,7 +307,7 @@ class Recorder:
             when, thing = thread.point
             use = self._names.use(thing, _fiberrt.frame(fiber))
             if use is not None and use.is_start:
-                return f"while it starts {name_of(use.owner)}"
+                return f"while it starts {self._names.of_thread(use.owner)}"
             if use is not None:
                 return f"in {use.inside}, {when} its lock" if use.inside else f"{when} {self._names.of(use)}"
         frame = _fiberrt.frame(fiber)
@@ -318,8 +350,7 @@ class Recorder:
             thread: _Thread | None = first
             while thread is not None and thread.waits_for is not None and thread not in path:
                 path.append(thread)
-                holders = [holder for holder, _ in self._holders_of(thread.waits_for) if holder is not thread]
-                thread = next((holder for holder in holders if holder is first), holders[0] if holders else None)
+                thread = next((holder for holder, _ in self._holders_of(thread.waits_for) if holder is not thread), None)
             if thread is first and path:
                 return [line for one in path for line in self._stuck(one)]
         return []
@@ -356,6 +387,7 @@ class Recorder:
 
     def tell(self, error: BaseException | None = None) -> list[str]:
         """Return the story, until the exception that fails the test."""
+        self._name_all()
         steps = self._until(error)
         text = tell(steps, self.left_out, self._times_matter)
         after = sum(step.place is not None for step in self.steps) - sum(step.place is not None for step in steps)
@@ -363,10 +395,12 @@ class Recorder:
 
     def decisions(self, error: BaseException | None) -> list[str]:
         """Return the decisions of the schedule, until then."""
+        self._name_all()
         return decisions(self._until(error))
 
     def cause(self, error: BaseException) -> list[str]:
         """Return which thread gets the exception, and where."""
+        self._name_all()
         steps = self._until(error)
         if self.stuck or not steps or steps[-1].error != id(error):
             return []
