@@ -3,6 +3,7 @@
 
 import re
 
+import pytest
 from test_testing import run
 
 
@@ -245,3 +246,113 @@ def test_each_thread_has_a_name_of_its_own(tmp_path):
     status, told = run(tmp_path, code)
     assert status == 1 and re.search(r"^  1\. worker is preempted before its first line; main ", told, re.M), told
     assert "\n  worker (2)\n" in told and "-- main starts worker (2)\n" in told, told
+
+
+@pytest.mark.parametrize("statement, between", [
+    ("mine.n = other.n", False),
+    ("g['n'] = h['n']", False),
+    ("mine.n = mine.n + other.n", True),
+    ("mine.n += other.n", True),
+])  # fmt: skip
+def test_only_a_variable_that_is_read_and_written_is_half_changed(tmp_path, statement, between):
+    code = f"""
+    import threading
+    from fiberrt.testing import simulate
+
+    class Number:
+        n = 0
+
+    @simulate(seeds=2000, switches="instructions", preemptions=1)
+    def test_it():
+        mine, other, g, h = Number(), Number(), {{"n": 0}}, {{"n": 0}}
+        def work():
+            {statement}
+        thread = threading.Thread(target=work, name="A")
+        thread.start()
+        other.n = h["n"] = 5
+        mine.n = g["n"] = 7
+        thread.join()
+        assert mine.n in (5, 7, 12) and g["n"] in (5, 7)
+
+    test_it()
+    """
+    status, told = run(tmp_path, code)
+    decision = re.search(r"^  1\. A is preempted (.*)", told, re.M)
+    assert status == 1 and decision, told
+    assert decision[1].startswith("between reading and writing mine.n in " if between else "in the middle of "), told
+
+
+def test_values_that_a_search_cannot_know_are_left_out(tmp_path):
+    code = """
+    import threading
+    from fiberrt.testing import simulate
+
+    class Asks(type):
+        def __getattr__(kind, name):
+            calls.append(name)
+            raise AttributeError(name)
+
+    class Asked(metaclass=Asks):
+        pass
+
+    class Own:
+        n = 1
+        asked = Asked()
+        def __getattribute__(self, name):
+            return 5 if name == "n" else object.__getattribute__(self, name)
+
+    class Key:
+        def __hash__(self):
+            return hash("key")
+        def __eq__(self, other):
+            calls.append("==")
+            return False
+
+    class Holds:
+        asked = Asked()
+
+    def change(numbers):
+        numbers.append(3)
+        return True
+
+    calls, late = [], 1
+    keys = {Key(): 1}
+
+    def fail(name):
+        number, own, holds, local, numbers = 10**5000, Own(), Holds(), threading.local(), []
+        local.n = 1
+        if name == "number":
+            assert number == 3
+        if name == "own":
+            assert own.n == 3 or numbers
+        if name == "local":
+            assert local.n == 3 or numbers
+        if name == "metaclass":
+            assert holds.asked is None
+        if name == "keys":
+            assert name in numbers or (None and keys["key"])
+        if name == "call":
+            assert numbers or not change(numbers)
+        if name == "builtin":
+            assert len(numbers) == 1
+        if name == "unset":
+            assert numbers or (name is None and late)
+        late = 2
+
+    @simulate(seeds=1)
+    def test_it():
+        for name in ("number", "own", "local", "metaclass", "keys", "call", "builtin", "unset"):
+            try:
+                fail(name)
+            except AssertionError:
+                pass
+        print("calls:", calls)
+        assert False
+
+    test_it()
+    """
+    status, told = run(tmp_path, code)
+    values = re.findall(r"-- main gets AssertionError(.*)", told)
+    expected = ["", " (numbers is [])", " (numbers is [])", "", " (name is 'keys', numbers is [])", "", " (numbers is [])", " (numbers is [], name is 'unset')", ""]
+    assert status == 1 and values == expected, told
+    assert "\n  | calls: []\n" in told + "\n", told

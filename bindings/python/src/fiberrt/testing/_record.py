@@ -17,7 +17,7 @@ from .. import _fiberrt
 from ._choices import Choices
 from ._names import Names
 from ._program import Program
-from ._source import half_done, leaves_block, values_in
+from ._source import half_done, leaves_block, values_after, values_in
 from ._tale import PREEMPTED, Place, Step, decisions, tell
 
 current: Recorder | None = None
@@ -83,7 +83,7 @@ class Recorder:
         if thread.place != _place(frame):
             thread.place = _place(frame)
             self._add(Step(thread, thread.place, how="goes on in"))
-        values = values_in(frame) if isinstance(error, AssertionError) and not error.args else ""
+        values = values_after(frame) if isinstance(error, AssertionError) and not error.args else ""
         note = f"gets {_in_short(error)}" + (f" ({values})" if values else "")
         self._add(Step(thread, None, note, error=id(error)))
 
@@ -427,5 +427,8 @@ def _is_deadlock(error: BaseException) -> bool:
 
 
 def _in_short(error: BaseException) -> str:
-    text = str(error).partition("\n")[0]
+    try:
+        text = str(error).partition("\n")[0]
+    except Exception:
+        text = ""
     return f"{type(error).__name__}: {text}" if text else type(error).__name__

@@ -12,12 +12,17 @@ from collections import deque
 from collections.abc import Iterable, Iterator
 from functools import lru_cache
 from itertools import islice
-from types import CodeType, FrameType
+from types import CodeType, FrameType, ModuleType
 from typing import Any
 
 _MOST = 60  # characters of an expression or a value
 _SCALARS = (bool, int, float, str, bytes, type(None))
 _SEQUENCES = (list, tuple, set, frozenset, deque)
+_MOST_KEYS = 10_000  # of a dict in which a key is looked for
+_ORDINARY_READS = tuple(vars(kind)["__getattribute__"] for kind in (object, type, ModuleType))
+_READING = ("all", "any", "isinstance", "len", "list", "max", "min", "set", "sorted", "sum", "tuple")
+_classes_of = type.__dict__["__mro__"].__get__
+_attributes_of = type.__dict__["__dict__"].__get__
 _ENTERS = ("BEFORE_WITH", "BEFORE_ASYNC_WITH", "LOAD_SPECIAL")
 _READS = ("LOAD_ATTR", "LOAD_GLOBAL", "LOAD_NAME", "LOAD_DEREF")
 _WRITES = ("STORE_ATTR", "STORE_GLOBAL", "STORE_NAME", "STORE_DEREF")
@@ -64,6 +69,22 @@ def changes(file: str, line: int) -> bool:
     return line in _stores(file)
 
 
+@lru_cache(maxsize=None)
+def _updated(file: str) -> frozenset[tuple[int, str]]:
+    """Return the lines and texts of the variables that a statement reads and writes."""
+    found: set[tuple[int, str]] = set()
+    for statement in _statements(file):
+        nodes = [node for expression in _header(statement) for node in ast.walk(expression)]
+        variables = [node for node in nodes if isinstance(node, (ast.Name, ast.Attribute, ast.Subscript))]
+        read = {ast.unparse(node) for node in variables if isinstance(node.ctx, ast.Load)}
+        if isinstance(statement, ast.AugAssign):
+            read.add(ast.unparse(statement.target))
+        for node in variables:
+            if isinstance(node.ctx, ast.Store) and ast.unparse(node) in read:
+                found.add((node.lineno, ast.unparse(node)))
+    return frozenset(found)
+
+
 def _expressions(file: str, line: int) -> list[ast.AST]:
     return [node for statement in _statements(file) if statement.lineno == line for node in _header(statement)]
 
@@ -72,29 +93,60 @@ def _expressions(file: str, line: int) -> list[ast.AST]:
 
 
 def _value(node: ast.AST, frame: FrameType) -> Any:
-    """Return the value of a name, an attribute or an item. LookupError, AttributeError, TypeError: it is not known."""
+    """Return the value of a name, an attribute or an item. LookupError, AttributeError: it is not known."""
     if isinstance(node, ast.Constant):
         return node.value
     if isinstance(node, ast.Name):
-        return frame.f_locals[node.id] if node.id in frame.f_locals else frame.f_globals[node.id]
+        return _variable(node.id, frame)
     if isinstance(node, ast.Attribute):
-        value = inspect.getattr_static(_value(node.value, frame), node.attr)
-        if not hasattr(type(value), "__get__"):
-            return value
+        owner = _value(node.value, frame)
+        reads = _in_class(owner, "__getattribute__")
+        if any(reads is ordinary for ordinary in _ORDINARY_READS):
+            value = inspect.getattr_static(owner, node.attr)
+            if _in_class(value, "__get__") is None:
+                return value
     if isinstance(node, ast.Subscript):
         container, key = _value(node.value, frame), _value(node.slice, frame)
-        if type(container) in (dict, list, tuple) and type(key) in _SCALARS:
+        if type(key) in _SCALARS and (type(container) in (list, tuple) or _has_plain_keys(container)):
             return container[key]
     raise LookupError
 
 
+def _variable(name: str, frame: FrameType) -> Any:
+    code, own = frame.f_code, frame.f_locals
+    if not code.co_flags & inspect.CO_OPTIMIZED and type(own) is not dict:  # a class with __prepare__()
+        raise LookupError
+    if name in own:
+        return own[name]
+    if name in code.co_varnames + code.co_freevars + code.co_cellvars:  # it has no value yet
+        raise LookupError
+    return dict.__getitem__(frame.f_globals, name)
+
+
+def _in_class(value: Any, name: str) -> Any:
+    """Return an attribute of an object's class, or None. getattr() may call code of a metaclass."""
+    for kind in _classes_of(type(value)):
+        attributes = _attributes_of(kind)
+        if name in attributes:
+            return attributes[name]
+    return None
+
+
+def _has_plain_keys(container: Any) -> bool:
+    """Return whether it is a dict in which a search calls no code of the program."""
+    return type(container) is dict and len(container) <= _MOST_KEYS and all(type(key) in _SCALARS for key in container)
+
+
 def _is_plain(value: Any, depth: int = 3) -> bool:
     kind = type(value)
-    if kind is dict:
-        value = [*value.keys(), *value.values()]
-    elif kind not in _SEQUENCES:
+    if kind is int:
+        return bool(value.bit_length() <= 4 * _MOST)
+    if kind not in (dict, str, bytes, *_SEQUENCES):
         return kind in _SCALARS
-    return depth > 0 and len(value) <= _MOST and all(_is_plain(item, depth - 1) for item in value)
+    if len(value) > _MOST or kind in (str, bytes):
+        return len(value) <= _MOST
+    items = [*value.keys(), *value.values()] if kind is dict else value
+    return depth > 0 and all(_is_plain(item, depth - 1) for item in items)
 
 
 def _values(nodes: Iterable[ast.AST], frame: FrameType, found: dict[str, str]) -> dict[str, str]:
@@ -111,8 +163,26 @@ def _values(nodes: Iterable[ast.AST], frame: FrameType, found: dict[str, str]) -
 
 def values_in(frame: FrameType) -> str:
     """Return the values that the line of a frame reads, as text, as far as they are numbers, texts and the like."""
-    found = _values(_expressions(frame.f_code.co_filename, frame.f_lineno), frame, {})
+    try:
+        found = _values(_expressions(frame.f_code.co_filename, frame.f_lineno), frame, {})
+    except Exception:  # of an object that does not behave as its class says
+        return ""
     return ", ".join(f"{name} is {value}" for name, value in found.items())
+
+
+def values_after(frame: FrameType) -> str:
+    """Return the values that the line of a frame has read. Empty: it has called functions, which may have changed them."""
+    nodes = [node for each in _expressions(frame.f_code.co_filename, frame.f_lineno) for node in ast.walk(each)]
+    if any(isinstance(node, (ast.Call, ast.Await)) and not _changes_nothing(node, frame) for node in nodes):
+        return ""
+    return values_in(frame)
+
+
+def _changes_nothing(node: ast.Call | ast.Await, frame: FrameType) -> bool:
+    """Return whether it is a call of a builtin function that reads its argument."""
+    function = getattr(node, "func", None)
+    name = function.id if isinstance(function, ast.Name) else ""
+    return name in _READING and _known(ast.Name(name, ast.Load()), frame) is None
 
 
 # --- The place in a line
@@ -165,7 +235,10 @@ def _read_and_not_written(code: CodeType, at: int, line: int) -> frozenset[str]:
 def half_done(frame: FrameType) -> str:
     """Return the text of a variable that the line of a frame has read and will write; empty: there is none."""
     names = _read_and_not_written(frame.f_code, frame.f_lasti, frame.f_lineno)
+    updated = _updated(frame.f_code.co_filename) if names else frozenset()
     for target in _stores(frame.f_code.co_filename).get(frame.f_lineno, []):
+        if (frame.f_lineno, target) not in updated:
+            continue
         if target in names or target.rpartition(".")[2] in names or (target[-1] == "]" and "]" in names):
             return target
     return ""
@@ -222,7 +295,7 @@ def call(frame: FrameType) -> str:
 def _known(node: ast.AST, frame: FrameType, default: Any = None) -> Any:
     try:
         return _value(node, frame)
-    except (LookupError, AttributeError, TypeError):
+    except Exception:  # LookupError, AttributeError: it is not known
         return default
 
 
