@@ -356,3 +356,35 @@ def test_values_that_a_search_cannot_know_are_left_out(tmp_path):
     expected = ["", " (numbers is [])", " (numbers is [])", "", " (name is 'keys', numbers is [])", "", " (numbers is [])", " (numbers is [], name is 'unset')", ""]
     assert status == 1 and values == expected, told
     assert "\n  | calls: []\n" in told + "\n", told
+
+
+def test_a_decision_is_told_of_the_thread_that_it_preempts(tmp_path):
+    code = """
+    import threading, time
+    from fiberrt.testing import simulate
+
+    @simulate(seeds=1000, switches="lines")
+    def test_it():
+        took_s = []
+        def first():
+            begun_s = time.monotonic(); time.sleep(0.01)
+            took_s.append(time.monotonic() - begun_s)
+        def second():
+            time.sleep(0.0105)
+            x = 1
+        threads = [threading.Thread(target=work, name=work.__name__) for work in (second, first)]
+        for thread in threads: thread.start()
+        time.sleep(0.05)
+        for thread in threads: thread.join()
+        assert took_s[0] < 0.012
+
+    test_it()
+    """
+    status, told = run(tmp_path, code)
+    position = re.search(r"^To repeat it: .*FIBERRT_TEST_REPLAY=(\d+):2$", told, re.M)
+    assert status == 1 and position, told
+    at = int(position[1])
+    status, told = run(tmp_path, code, FIBERRT_TEST_REPLAY=f"{at}:2,{at + 1}:1")  # the second is preempted meanwhile
+    decisions = re.findall(r"^  \d\. (first|second) (is preempted for 3 ms|has run later).*  (\[.*\])$", told, re.M)
+    expected = [("first", "is preempted for 3 ms", f"[{at}:2]"), ("second", "has run later", f"[{at + 1}:1]")]
+    assert status == 1 and decisions == expected, told

@@ -30,6 +30,7 @@ bool by_instruction;
 PyObject* is_program;      // is_program(code): whether the lines of this code are traced
 PyObject* before_line;     // before_line(frame, goes_on), or null
 PyObject* raised;          // raised(frame, exception), or null
+PyObject* preempted;       // preempted(): called by the fiber that is preempted, before the others run; or null
 PyObject* debugger;        // the program's own trace function, as for sys.settrace(), or null
 Py_ssize_t code_slot = -1; // of each code object: what is_program() said
 
@@ -52,8 +53,13 @@ int set_slot(PyObject* code, void* value) { return PyUnstable_Code_SetExtra(code
 // fibers that are preempted one after the other, either may go on first.
 constexpr int64_t away_ns[] = {0, FIBER_MSEC(1), FIBER_MSEC(3)};
 
-// Lets the other fibers run. Returns false with an exception set: one was thrown into this fiber.
+// Lets the other fibers run. Returns false with an exception set: one was thrown into this fiber, or preempted() raised it.
 bool give_way(int64_t picked) {
+    if (preempted) {
+        PyObject* done = PyObject_CallNoArgs(preempted);
+        if (!done) return false;
+        Py_DECREF(done);
+    }
     WaitsFor reason("preempted");
     this_world->turns++;
     fiber_scope_t scope; // a cancel or a time limit is for the fiber's own waits
@@ -188,6 +194,11 @@ PyObject* trace_lines(PyObject*, PyObject* args) {
     Py_RETURN_NONE;
 }
 
+PyObject* on_preemption(PyObject*, PyObject* function) {
+    Py_XSETREF(preempted, function == Py_None ? nullptr : Py_NewRef(function));
+    Py_RETURN_NONE;
+}
+
 PyObject* debug(PyObject*, PyObject* function) {
     Py_XSETREF(debugger, function == Py_None ? nullptr : Py_NewRef(function));
     Py_RETURN_NONE;
@@ -240,6 +251,9 @@ PyMethodDef preemption_functions[] = {
      "before_line(frame, True); when an exception passes a frame, raised(frame, exception). None: call nothing. "
      "Replaces "
      "the thread's trace function."},
+    {"on_preemption", on_preemption, METH_O,
+     "on_preemption(function, /)\n--\n\nCall function() in each fiber that preempt() has chosen, before the other "
+     "fibers run. None: call nothing."},
     {"debug", debug, METH_O,
      "debug(function, /)\n--\n\nAfter trace_lines(), instead of sys.settrace(function): both get their events."},
     {"stop_preempting", stop_preempting, METH_NOARGS, "stop_preempting()\n--\n\nUndo preempt() and trace_lines()."},

@@ -14,7 +14,7 @@ from types import CodeType, FrameType
 from typing import Any
 
 from .. import _fiberrt
-from ._choices import Choices
+from ._choices import Choices, Chosen
 from ._names import Names
 from ._program import Program
 from ._source import half_done, leaves_block, values_after, values_in
@@ -35,7 +35,7 @@ class _Thread:
         self.place: Place | None = None  # the last line that has begun
         self.waits_for: Any = None  # a lock, a queue, a Thread
         self.point: tuple[str, Any] | None = None  # when it may be preempted in the call of a lock, and the lock
-        self.is_away = False  # whether the story tells that it is preempted
+        self.preempted_by: Chosen | None = None  # the choice that has preempted it, until the story tells it
         self.error: BaseException | None = None  # the last that it has raised
         self.set_aside: dict[int, int] = {}  # how often it had taken a lock that a condition's wait() has released
 
@@ -48,6 +48,7 @@ class Recorder:
         self.program = program
         self._root = root
         self._choices = Choices(trace)
+        self._untold: list[Chosen] = []  # choices that have been read
         self.steps: deque[Step] = deque(maxlen=_MOST_STEPS)
         self.left_out = 0
         self.stuck: list[str] = []  # the threads at a deadlock, as text; nothing is recorded after it
@@ -86,6 +87,17 @@ class Recorder:
         values = values_after(frame) if isinstance(error, AssertionError) and not error.args else ""
         note = f"gets {_in_short(error)}" + (f" ({values})" if values else "")
         self._add(Step(thread, None, note, error=id(error)))
+
+    def preempted(self) -> None:
+        """Note that the choice just made preempts this thread."""
+        thread = self._thread()
+        chosen = self._choices.new()
+        choice = chosen.pop() if chosen else None
+        if self._last is not None:  # otherwise they were made before the test
+            self._untold += chosen
+        if self._last is not thread:
+            self._switched_to(thread)
+        thread.preempted_by = choice
 
     @contextmanager
     def waits(self, thing: Any) -> Iterator[None]:
@@ -200,39 +212,31 @@ class Recorder:
     def _switched_to(self, thread: _Thread) -> bool:
         """Record why the last thread has stopped, if it is another one. Return whether it is."""
         last, self._last = self._last, thread
-        thread.is_away = False
         if last is None:
             self._choices.new()  # made before the test: how often threads are preempted
         before_s, self._looked_s = self._looked_s, time.monotonic()
         if last is None or (last is thread and self._looked_s == before_s):  # a wait takes time
             return False
-        chosen = self._choices.new()
-        own = [choice for choice in chosen if choice.is_program]
-        stopped = [last, *(other for other in self._preempted() if other is not last)]
-        reasons = {one: self._why(one) for one in stopped if one is not thread}
+        chosen, self._untold = self._untold + self._choices.new(), []
+        note, _, detail = ("" if last is thread else self._why(last)).partition("\n")
         stopped_s = self.steps[-1].time_s if self.steps else 0.0  # time does not pass while a thread runs
-        away = [one for one, why in reasons.items() if why.startswith(PREEMPTED)]
-        for choice in own[: -len(away) or None]:
+        by, last.preempted_by = last.preempted_by, None
+        lost = [choice for choice in chosen if choice.is_program]
+        if by is not None and not note.startswith(PREEMPTED):  # it runs again, or has run in a library since
+            lost, by = [by, *lost], None
+        for choice in lost:
             self._add(Step(last, None, _LOSES_TIME, choice=choice), stopped_s)
-        by = dict(zip(reversed(away), reversed(own)))
-        for one, why in reasons.items():
-            one.is_away = one in away
-            note, _, detail = why.partition("\n")
-            if one in by and by[one].number > 1:
+        if note:
+            if by is not None and by.number > 1:
                 note = note.replace(PREEMPTED, f"{PREEMPTED} for 3 ms instead of 1 ms,", 1)
-            self._add(Step(one, None, note, detail, choice=by.get(one)), stopped_s)
+            self._add(Step(last, None, note, detail, choice=by), stopped_s)
         for choice in chosen:
             if not choice.is_program:
                 self._add(Step(thread, None, f"runs now, because {choice.reason}", choice=choice))
         return last is not thread
 
-    def _preempted(self) -> list[_Thread]:
-        """Return the threads that were preempted before they could record a step."""
-        numbers = [_number(fiber) for fiber in _fiberrt.fibers() if _fiberrt.waits_for(fiber) == "preempted"]
-        return [one for one in map(self._thread, numbers) if not one.is_away]
-
-    def _thread(self, number: int | None = None) -> _Thread:
-        number = _fiberrt.ident() if number is None else number
+    def _thread(self) -> _Thread:
+        number = _fiberrt.ident()
         known = self._threads.get(number)
         if known is None:
             known = self._threads[number] = _Thread(number)

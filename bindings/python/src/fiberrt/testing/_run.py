@@ -263,6 +263,7 @@ def begin(settings: Settings, program: Program) -> None:
     if lines or _record.current is not None:
         recorder = _record.current
         before, raised = (None, None) if recorder is None else (recorder.before_line, recorder.raised)
+        _fiberrt.on_preemption(None if recorder is None else recorder.preempted)
         _fiberrt.trace_lines(program.contains, before, raised, settings.switches == "instructions")
         sys.settrace = _fiberrt.debug
     _fiberrt.preempt(points, settings.preemptions, lines, settings.preemptions)
