@@ -647,3 +647,25 @@ def test_options_that_make_no_sense_are_refused(options, why):
 def test_options_of_the_plugin_that_make_no_sense_are_refused(tmp_path, option):
     status, told = run_pytest(tmp_path, "def test_it(): pass\n", "--fiberrt-sim=3", option)
     assert status not in (0, 1), told
+
+
+def test_a_test_chooses_its_folder_of_temporary_files(tmp_path):
+    code = """
+    import os, tempfile
+    from fiberrt.testing import simulate
+
+    os.mkdir("own")
+
+    @simulate(seeds=3)
+    def test_it():
+        before = tempfile.gettempdir()
+        tempfile.tempdir = None
+        assert tempfile.gettempdir() == before
+        os.environ["TMPDIR"] = os.path.abspath("own")
+        tempfile.tempdir = None
+        assert tempfile.gettempdir() == os.environ["TMPDIR"]
+
+    test_it()
+    """
+    status, told = run(tmp_path, code)
+    assert status == 0, told

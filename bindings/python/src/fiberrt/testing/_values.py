@@ -41,6 +41,10 @@ def _seed_by_urandom() -> None:
                 names[key] = random.seed
 
 
+def _named_folders() -> list[str | None]:
+    return [os.environ.get(name) for name in ("TMPDIR", "TEMP", "TMP")]
+
+
 def begin(folder: str) -> None:
     """Change this process, which is a run. It makes the folder if the program asks for temporary files."""
     random.seed(0)
@@ -53,9 +57,12 @@ def begin(folder: str) -> None:
 
         logging._startTime = time.time_ns() if isinstance(logging._startTime, int) else time.time()
     if tempfile.tempdir in (None, _first_folder):
+        first, named = tempfile._get_default_tempdir, _named_folders()  # type: ignore[attr-defined]
 
         def own_folder() -> str:
-            os.mkdir(folder, 0o700)
+            if _named_folders() != named:  # by the test
+                return str(first())
+            os.makedirs(folder, 0o700, exist_ok=True)
             return folder
 
         tempfile.tempdir = None
