@@ -89,7 +89,10 @@ def results_of(suite: Suite, folder: Path, seeds: int) -> dict[str, str]:
         environment = {**os.environ, "PYTHONHASHSEED": "0"}
         if suite.version:  # not among the installed packages, so its lines count as the program's
             environment["PYTHONPATH"] = str(place / "lib")
-        subprocess.run(command, cwd=place, env=environment, stdin=subprocess.DEVNULL, stdout=log, stderr=log)
+        status = subprocess.run(command, cwd=place, env=environment, stdin=subprocess.DEVNULL, stdout=log, stderr=log)
+    if status.returncode not in (0, 1):  # 1: tests fail
+        say(f"{suite.name}: PYTEST HAS ENDED WITH {status.returncode}; see {folder}/{suite.name}.log")
+        raise SystemExit(1)
     lines = [json.loads(line) for line in results.read_text().splitlines()] if results.exists() else []
     return {f"{suite.name}: {line['test']}": line["outcome"] for line in lines}
 

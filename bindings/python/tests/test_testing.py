@@ -669,3 +669,20 @@ def test_a_test_chooses_its_folder_of_temporary_files(tmp_path):
     """
     status, told = run(tmp_path, code)
     assert status == 0, told
+
+
+def test_simulated_suites_fail_if_pytest_cannot_run(tmp_path, monkeypatch):
+    monkeypatch.syspath_prepend(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+    import simulated_suites
+
+    (tmp_path / "venv/bin").mkdir(parents=True)
+    (tmp_path / "venv/bin/python").symlink_to("/bin/false")
+    (tmp_path / "results").mkdir()
+    suite = simulated_suites.Suite("own", "", ("tests/none.py",))
+    assert simulated_suites.results_of(suite, tmp_path / "results", 1) == {}  # 1: tests fail
+    (tmp_path / "venv/bin/python").unlink()
+    (tmp_path / "venv/bin/python").write_text("#!/bin/sh\nexit 4\n")
+    (tmp_path / "venv/bin/python").chmod(0o700)
+    with pytest.raises(SystemExit) as ended:
+        simulated_suites.results_of(suite, tmp_path / "results", 1)
+    assert ended.value.code == 1
