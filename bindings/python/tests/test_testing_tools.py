@@ -323,3 +323,21 @@ def test_shards_of_many_seeds_cost_no_memory():
     shards = [Plan.of(seeds=10**12).shard(f"{i}/7").seeds for i in range(1, 8)]
     assert sum(map(len, shards)) == 10**12 and [shard[0] for shard in shards] == list(range(1, 8))
     assert list(Plan.of(seeds=[5, 3, 9]).shard("2/2").seeds) == [3]
+
+
+def test_an_example_whose_repr_fails_is_told(tmp_path, hypothesis):
+    code = GIVEN + """
+    class Silent:
+        def __repr__(self):
+            raise ValueError("no text")
+
+    @simulate(seeds=1)
+    @settings(max_examples=20)
+    @given(st.builds(Silent), st.integers(0, 100))
+    def test_it(silent, number):
+        assume(number > 1)
+        assert number < 3
+    """
+    status, told = run_with_hypothesis(tmp_path, code)
+    assert status == 1 and "hypothesis's example: silent=<Silent whose repr() raises ValueError>, number=" in told, told
+    assert "AssertionError" in told and "UnsatisfiedAssumption" not in told, told

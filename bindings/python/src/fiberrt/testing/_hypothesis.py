@@ -29,15 +29,24 @@ def _same_in_each_run(hypothesis: Any, core: Any) -> None:
         type.__setattr__(settings, name, property(value))  # the class of settings forbids setattr()
 
 
-def _tells_its_example(test: Callable[..., Any], given: Any) -> Callable[..., Any]:
+def _text(value: Any) -> str:
+    try:
+        return f"{value!r:.200}"
+    except Exception as error:  # of the program's own __repr__()
+        return f"<{type(value).__name__} whose repr() raises {type(error).__name__}>"
+
+
+def _tells_its_example(test: Callable[..., Any], given: Any, unsatisfied: type[BaseException]) -> Callable[..., Any]:
     @functools.wraps(test)
     def call(*args: Any, **names: Any) -> Any:
         if _record.current is not None:
             _record.current.forget_steps()  # of earlier examples
         try:
             return test(*args, **names)
+        except unsatisfied:  # assume() has refused the example
+            raise
         except Exception as error:
-            example = ", ".join(f"{name}={value!r:.200}" for name, value in names.items() if name in given)
+            example = ", ".join(f"{name}={_text(value)}" for name, value in names.items() if name in given)
             error.add_note(f"hypothesis's example: {example}")
             raise
 
@@ -56,7 +65,7 @@ def prepare() -> None:
     @functools.wraps(before)
     def init(self: Any, *args: Any, **names: Any) -> None:
         before(self, *args, **names)
-        self.test = _tells_its_example(self.test, self.stuff.given_kwargs)
+        self.test = _tells_its_example(self.test, self.stuff.given_kwargs, hypothesis.errors.UnsatisfiedAssumption)
 
     def caught_outside_the_search() -> tuple[type[BaseException], ...]:
         return () if sys._getframe(1).f_code.co_name == "_execute_once_for_engine" else caught()
