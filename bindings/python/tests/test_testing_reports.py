@@ -2,9 +2,10 @@
 """The report of a failing simulated test: what it names, what it leaves out, and what it does not call."""
 
 import re
+import shlex
 
 import pytest
-from test_testing import run
+from test_testing import run, run_pytest
 
 
 def test_a_long_stretch_keeps_the_lines_that_change_shared_variables(tmp_path):
@@ -388,3 +389,18 @@ def test_a_decision_is_told_of_the_thread_that_it_preempts(tmp_path):
     decisions = re.findall(r"^  \d\. (first|second) (is preempted for 3 ms|has run later).*  (\[.*\])$", told, re.M)
     expected = [("first", "is preempted for 3 ms", f"[{at}:2]"), ("second", "has run later", f"[{at + 1}:1]")]
     assert status == 1 and decisions == expected, told
+
+
+def test_the_command_quotes_a_name_with_quotes(tmp_path):
+    code = """
+    import pytest
+    from fiberrt.testing import simulate
+
+    @pytest.mark.parametrize("name", ["it's"])
+    @simulate(seeds=1)
+    def test_it(name):
+        assert False
+    """
+    status, told = run_pytest(tmp_path, code)
+    command = re.search(r"To repeat it: (.*)$", told, re.M)
+    assert status == 1 and shlex.split(command[1])[-2:] == ["test_it.py::test_it[it's]", "--fiberrt-replay=-"], told

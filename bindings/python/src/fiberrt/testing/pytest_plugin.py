@@ -7,6 +7,7 @@ from __future__ import annotations
 import functools
 import gc
 import os
+import shlex
 import shutil
 import sys
 import warnings
@@ -248,7 +249,7 @@ def _simulate(item: Any, plan: Plan) -> None:
 
 def _command(item: Any, choices: str) -> str:
     """Return the command that makes one run of the test, with the options on which its choices depend."""
-    words = [f"pytest '{item.nodeid}' --fiberrt-replay={choices}"]
+    words = [f"pytest {shlex.quote(item.nodeid)} --fiberrt-replay={choices}"]
     for option in ("--fiberrt-switches", "--hypothesis-seed"):
         value = item.config.getoption(option, None)
         if value is not None:
