@@ -4,9 +4,13 @@
 import json
 import os
 import re
+import select
+import signal
 import subprocess
 import sys
 import textwrap
+import time
+from contextlib import suppress
 
 import pytest
 
@@ -686,3 +690,61 @@ def test_simulated_suites_fail_if_pytest_cannot_run(tmp_path, monkeypatch):
     with pytest.raises(SystemExit) as ended:
         simulated_suites.results_of(suite, tmp_path / "results", 1)
     assert ended.value.code == 1
+
+
+@pytest.mark.parametrize("handler", ["signal.SIG_IGN", "reap"])
+def test_a_program_may_ignore_the_end_of_its_children(tmp_path, handler):
+    code = f"""
+    import os, signal
+    from fiberrt.testing import simulate
+
+    def reap(*_):
+        os.waitpid(-1, 0)
+
+    signal.signal(signal.SIGCHLD, {handler})
+
+    @simulate(seeds=3)
+    def test_it():
+        pass
+
+    test_it()
+    assert signal.getsignal(signal.SIGCHLD) is {handler}
+    print("passed")
+    """
+    assert run(tmp_path, code) == (0, "passed\n")
+
+
+@pytest.mark.parametrize("ends", ["the explorer", "the server"])
+def test_a_run_ends_with_the_processes_that_make_it(tmp_path, ends):
+    code = """
+    import os
+    from fiberrt.testing import simulate
+
+    @simulate(seeds=3, timeout_s=1000)
+    def test_it():
+        with open("writing", "w") as file: print(os.getpid(), file=file)
+        os.rename("writing", "run")
+        while True: pass
+
+    test_it()
+    """
+    (tmp_path / "test_it.py").write_text(textwrap.dedent(code))
+    process = subprocess.Popen([sys.executable, "test_it.py"], cwd=tmp_path, stderr=subprocess.DEVNULL)
+    while not (tmp_path / "run").exists() and process.poll() is None:
+        time.sleep(0.01)
+    in_run = int((tmp_path / "run").read_text())
+    end = os.pidfd_open(in_run)
+    try:
+        server = parent_of(in_run)
+        os.kill(server if ends == "the server" else parent_of(server), signal.SIGKILL)
+        assert process.wait() == 1
+        assert select.select([end], [], [], 60)[0], "the run has not ended"
+    finally:
+        with suppress(ProcessLookupError):
+            signal.pidfd_send_signal(end, signal.SIGKILL)
+        os.close(end)
+
+
+def parent_of(process):
+    with open(f"/proc/{process}/stat") as file:
+        return int(file.read().rpartition(")")[2].split()[1])

@@ -7,6 +7,7 @@
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -66,6 +67,12 @@ bool receive(int fd, int64_t* number) {
     return count == sizeof *number;
 }
 
+// Lets the kernel end this process if its parent ends.
+void end_with_parent(pid_t parent) {
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
+    if (getppid() != parent) _exit(1); // the parent has ended before
+}
+
 // Forks and waits for another process, which sends requests. Nothing is allocated here, so each child begins with the
 // same memory: addresses, and orders that depend on them, are the same. os.fork() would also call the functions of
 // os.register_at_fork(), and prepare the interpreter for the child of a process with several threads. Both take longer
@@ -77,18 +84,23 @@ PyObject* serve_forks(PyObject*, PyObject* args) {
     if (!PyArg_ParseTuple(args, "iii", &requests, &answers, &places)) return nullptr;
     auto* children = static_cast<pid_t*>(calloc(size_t(places), sizeof(pid_t)));
     if (!children) return PyErr_NoMemory();
+    prctl(PR_SET_PDEATHSIG, SIGKILL); // if the parent has ended already, there are no requests
+    pid_t own_pid = getpid();
     int64_t request;
     while (receive(requests, &request)) {
         int64_t answer = 0;
         if (request < 0) { // wait
             int status = 0;
             pid_t* child = &children[-1 - request];
-            while (waitpid(*child, &status, 0) < 0 && errno == EINTR) {}
+            pid_t ended;
+            do ended = waitpid(*child, &status, 0);
+            while (ended < 0 && errno == EINTR);
             *child = 0;
-            answer = status;
+            answer = ended < 0 ? -errno : status;
         } else { // fork
             answer = fork();
             if (answer == 0) {
+                end_with_parent(own_pid);
                 close(requests);
                 close(answers);
                 return PyLong_FromLongLong(request);
@@ -115,9 +127,9 @@ PyMethodDef life_functions[] = {
     {"serve_forks", serve_forks, METH_VARARGS,
      "serve_forks(requests, answers, places, /)\n--\n\nServe requests, numbers of 8 bytes that come by one descriptor; "
      "write an answer to each to the other one.\nN, below places: fork, and answer with the process ID or a negative "
-     "errno; the call returns N in the child.\n-1 - N: wait for that child, and answer with its status.\nAfter the "
-     "last "
-     "request, kill the children, and end the process, which must have one thread."},
+     "errno; the call returns N in the child.\n-1 - N: wait for that child, and answer with its status or a negative "
+     "errno.\nAfter the last request, kill the children, and end the process, which must have one thread. The kernel "
+     "kills it, or a child, when its parent ends."},
     {nullptr, nullptr, 0, nullptr},
 };
 

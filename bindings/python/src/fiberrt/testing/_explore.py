@@ -14,11 +14,12 @@ import shutil
 import signal
 import sys
 import tempfile
+import threading
 from collections import deque
-from collections.abc import Iterable
-from contextlib import closing
+from collections.abc import Iterable, Iterator
+from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass, field
-from typing import NoReturn
+from typing import Any, NoReturn
 
 from .. import _blocking, _fiberrt
 from . import _locks, _outside, _run
@@ -145,6 +146,8 @@ class Explorer:
             _signal.alarm(0)
         if os.path.exists(slot.temporary):
             shutil.rmtree(slot.temporary, ignore_errors=True)
+        if ended < 0:
+            raise OSError(-ended, f"the end of a simulated run is not known: {os.strerror(-ended)}")
         status = os.waitstatus_to_exitcode(ended) if not late else -signal.SIGALRM
         return slot.take(status) if status >= 0 else _verdict(status, self.settings)
 
@@ -315,7 +318,6 @@ def _prepare(replay: bool) -> None:
     import builtins
     import datetime  # noqa: F401 - so that the runs do not import it
     import queue
-    import threading
 
     from .. import _condition, _queue, _threading, monkey
 
@@ -388,6 +390,20 @@ def _fork_without_watch() -> int:
     return pid
 
 
+@contextmanager
+def _children_are_waited_for() -> Iterator[None]:
+    """Let SIGCHLD have its default effect: if a process ignores it, the kernel forgets how its children end."""
+    before: Any = _signal.getsignal(_signal.SIGCHLD)
+    if before in (None, _signal.SIG_DFL) or threading.current_thread() is not threading.main_thread():
+        yield  # Python can neither restore a handler of C nor change one in another thread
+        return
+    _signal.signal(_signal.SIGCHLD, _signal.SIG_DFL)
+    try:
+        yield
+    finally:
+        _signal.signal(_signal.SIGCHLD, before)
+
+
 def explore(test: Test, settings: Settings, seeds: Iterable[int], jobs: int = 0, seconds: float = 1e9,
             choices: str | None = None) -> Report:  # fmt: skip
     """Fork the process that makes the runs, and return its report."""
@@ -395,22 +411,24 @@ def explore(test: Test, settings: Settings, seeds: Iterable[int], jobs: int = 0,
     reader, writer = posix.pipe()
     sys.stdout.flush()
     sys.stderr.flush()
-    pid = _fork_without_watch()
-    if pid == 0:
-        posix.close(reader)
-        global _writer
-        _writer = writer
-        _answer(writer, lambda: explore_here(test, settings, seeds, jobs, seconds, choices))
-    posix.close(writer)
-    data = b""
-    try:
-        while part := posix.read(reader, 1 << 20):
-            data += part
-    finally:
-        posix.close(reader)
-        if not data:
-            posix.kill(pid, 15)
-        posix.waitpid(pid, 0)
+    with _children_are_waited_for():
+        pid = _fork_without_watch()
+        if pid == 0:
+            posix.close(reader)
+            global _writer
+            _writer = writer
+            _answer(writer, lambda: explore_here(test, settings, seeds, jobs, seconds, choices))
+        posix.close(writer)
+        data = b""
+        try:
+            while part := posix.read(reader, 1 << 20):
+                data += part
+        finally:
+            posix.close(reader)
+            if not data:
+                posix.kill(pid, 15)
+            with suppress(ChildProcessError):  # another thread of the program has waited for it
+                posix.waitpid(pid, 0)
     if not data:
         raise RuntimeError("the process that makes the simulated runs has died")
     answer = pickle.loads(data)
@@ -426,6 +444,7 @@ def _end_on_request(*_: object) -> NoReturn:
 def _answer(writer: int, work: object) -> NoReturn:
     try:
         _signal.signal(_signal.SIGTERM, _end_on_request)
+        _signal.signal(_signal.SIGCHLD, _signal.SIG_DFL)  # in each child, too
         try:
             answer: object = work()  # type: ignore[operator]
         except Exception as error:
