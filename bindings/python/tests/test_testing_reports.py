@@ -7,6 +7,11 @@ import shlex
 import pytest
 from test_testing import run, run_pytest
 
+from fiberrt.testing._explore import Report, _place_in
+from fiberrt.testing._plan import explain
+from fiberrt.testing._program import Program
+from fiberrt.testing._run import Outcome, _trimmed
+
 
 def test_a_long_stretch_keeps_the_lines_that_change_shared_variables(tmp_path):
     code = """
@@ -391,6 +396,77 @@ def test_a_decision_is_told_of_the_thread_that_it_preempts(tmp_path):
     assert status == 1 and decisions == expected, told
 
 
+def test_the_place_of_a_hang_is_that_of_the_last_stack(tmp_path):
+    code = """
+    import traceback
+    from fiberrt.testing import simulate
+
+    def fail():
+        raise ValueError("noted")
+
+    @simulate(seeds=1, timeout_s=1)
+    def test_it():
+        try:
+            fail()
+        except ValueError:
+            traceback.print_exc()
+        for i in range(20_000):
+            print("line", i)
+        while True: pass
+
+    test_it()
+    """
+    status, told = run(tmp_path, code)
+    assert status == 1 and "\ntest_it.py:16: the run took longer than 1 s: " in told, told
+    left_out = re.search(r"^The output:\n  \((\d+) lines are left out\)\n  \| line (\d+)\n", told, re.M)
+    assert left_out and int(left_out[1]) - int(left_out[2]) in range(6, 10), told  # lines of the traceback
+
+
+def test_a_hang_without_a_place_has_none(tmp_path):
+    assert _place_in('  File "one.py", line 1 in work\n', Program(())) == ""
+
+
+def test_a_small_outcome_counts_the_lines_left_out():
+    lines = [f"line {i}" for i in range(30)]
+    outcome = _trimmed(Outcome(1, "kind", "x" * 900 + "end", tale=lines, deadlock=lines, cause=lines, decisions=lines), 500)
+    first = [*lines[:5], "(25 lines are left out)"]
+    assert outcome.deadlock == outcome.cause == outcome.decisions == first
+    assert outcome.tale == ["(25 lines are left out)", *lines[-5:]]
+    assert outcome.text == "(403 characters are left out)\n" + "x" * 497 + "end"
+    assert _trimmed(outcome, 5000) == outcome
+
+
+def test_a_long_story_is_told_wholly(tmp_path):
+    code = """
+    import threading
+    from fiberrt.testing import simulate
+
+    @simulate(seeds=1)
+    def test_it():
+        one, two = threading.Semaphore(0), threading.Semaphore(0)
+        def ping():
+            for i in range(1500):
+                one.acquire(); two.release()
+        thread = threading.Thread(target=ping, name="ping")
+        thread.start()
+        for i in range(1500):
+            one.release(); two.acquire()
+        thread.join()
+        assert False
+
+    test_it()
+    """
+    status, told = run(tmp_path, code)
+    story = told.partition("What the threads did:\n")[2]
+    assert status == 1 and story.startswith("  main\n") and "left out" not in story, story[:2000]
+
+
+def test_a_list_without_decisions_makes_no_difference():
+    report = Report(seed=3, outcome=Outcome(1, "kind", "the failure"), possible=20)
+    told = explain(report, str)
+    assert "0 decisions" not in told and "\nThe ordinary run fails, too, and has passed before: " in told
+
+
 def test_the_command_quotes_a_name_with_quotes(tmp_path):
     code = """
     import pytest
@@ -404,3 +480,18 @@ def test_the_command_quotes_a_name_with_quotes(tmp_path):
     status, told = run_pytest(tmp_path, code)
     command = re.search(r"To repeat it: (.*)$", told, re.M)
     assert status == 1 and shlex.split(command[1])[-2:] == ["test_it.py::test_it[it's]", "--fiberrt-replay=-"], told
+
+
+def test_an_aborted_run_names_both_reasons(tmp_path):
+    code = """
+    import os, time
+    from fiberrt.testing import simulate
+
+    @simulate(seeds=1, steps=50)
+    def test_it():
+        for i in range(1000): time.sleep(1)
+
+    test_it()
+    """
+    status, told = run(tmp_path, code)
+    assert status == 1 and "either more than 50 switches (steps), or a C library called abort()" in told, told

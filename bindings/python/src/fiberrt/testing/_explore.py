@@ -31,6 +31,7 @@ from ._shrink import Choice, fewest, shrink
 _MOST_SHRINK_RUNS = 2000
 _MOST_FEW_RUNS = 1500
 _SHRINK_S = 3.0  # of each of the three parts of shrinking
+_MOST_OUTPUT = 100_000  # bytes of a run's output that are read
 _LONG_LIST = 4000  # bytes; longer lists are put into a file
 _CHOICES_OF_BEGIN = 2  # at most so many are made before the test begins
 _fork = posix.fork  # refuse() replaces it
@@ -59,16 +60,18 @@ class Report:
 def _verdict(status: int, settings: Settings) -> Outcome:
     """Return the outcome of a run that a signal has ended."""
     if status == -signal.SIGALRM:
-        text = f"a thread computes or blocks for {settings.timeout_s} s without a switch, or there are very many switches"
-        return Outcome(LEFT, "hang", f"{text}, which the simulation cannot repeat")
+        text = f"the run took longer than {settings.timeout_s} s"
+        return Outcome(LEFT, "hang", f"{text}: a thread computes or blocks, or there are very many switches")
     if status == -signal.SIGABRT:
-        return Outcome(FAILED, "abort", f"the process was aborted; a run may make {settings.steps} switches")
+        why = f"either more than {settings.steps} switches (steps), or a C library called abort()"
+        return Outcome(FAILED, "abort", f"the process was aborted: {why}")
     return Outcome(FAILED, f"signal {-status}", f"the process was killed by signal {-status}")
 
 
 def _place_in(dump: str, program: Program) -> str:
     """Return the program's innermost line in a dump of faulthandler."""
-    for name, line in re.findall(r'File "(.*)", line (\d+)', dump):
+    _, begin, stack = dump.rpartition("(most recent call first)")
+    for name, line in re.findall(r'File "(.*)", line (\d+)', stack) if begin else ():
         if program.contains_file(name):
             return f"{os.path.basename(name)}:{line}"
     return ""
@@ -163,10 +166,18 @@ class Explorer:
         run = Run(seed, choices, trace, recorded, kept, tale_always, self.usual)
         outcome = self._end(self._start(slot, run), slot)
         if kept:
-            outcome.output = posix.pread(self._output, 100_000, 0).decode(errors="replace")
-            if outcome.kind == "hang":
-                outcome.text = f"{_place_in(outcome.output, self.program)}: {outcome.text}"
+            outcome.output_before, outcome.output = self._end_of_output()
+            place = _place_in(outcome.output, self.program) if outcome.kind == "hang" else ""
+            outcome.text = f"{place}: {outcome.text}" if place else outcome.text
         return outcome
+
+    def _end_of_output(self) -> tuple[int, str]:
+        """Return the end of the output of a run, and the number of the lines before it."""
+        begin = max(0, posix.fstat(self._output).st_size - _MOST_OUTPUT)
+        lines = 0
+        for at in range(0, begin, _MOST_OUTPUT):
+            lines += posix.pread(self._output, min(_MOST_OUTPUT, begin - at), at).count(b"\n")
+        return lines, posix.pread(self._output, _MOST_OUTPUT, begin).decode(errors="replace")
 
     def first_failing(self, runs: Iterable[tuple[int, str | None]], until: float, kind: str = ""
                       ) -> tuple[int, str | None, Outcome] | None:  # fmt: skip

@@ -16,6 +16,7 @@ from ._program import Program
 from ._run import LEFT, SKIPPED, Settings, Test
 
 _MOST_SEEDS = 1_000_000  # taken from an iterable
+_MOST_OUTPUT_LINES = 40  # in the text of a failure: the last
 SWITCHES = ("waits", "lines", "instructions")
 
 
@@ -110,7 +111,11 @@ def explain(report: Report, how_to_repeat: Callable[[str], str]) -> str:
         text += ["", "What the threads did:", *(f"  {line}" for line in outcome.tale)]
     text += ["", outcome.text.rstrip()]
     if outcome.output:
-        text += ["", "The output:", *(f"  | {line}" for line in outcome.output.splitlines()[-40:])]
+        lines = outcome.output.splitlines()
+        shown = lines[-_MOST_OUTPUT_LINES:]
+        left_out = outcome.output_before + len(lines) - len(shown)
+        text += ["", "The output:", *([f"  ({left_out} lines are left out)"] if left_out else [])]
+        text += [f"  | {line}" for line in shown]
     return "\n".join(text)
 
 
@@ -121,6 +126,8 @@ def _decisions(report: Report) -> list[str]:
         return ["The decisions of the schedule:", *(f"  {line}" for line in shown)] if shown else []
     if report.seed is None:
         return []
+    if count == 0:
+        return ["The ordinary run fails, too, and has passed before: the test depends on something that is not simulated."]
     what = f"{count} decision{'s' * (count != 1)} of {report.possible} make{'s' * (count == 1)}"
     text = [f"{what} the difference to the ordinary run, in which no thread is preempted:"]
     text += [f"  {line}" for line in shown]

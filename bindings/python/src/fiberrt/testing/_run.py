@@ -24,7 +24,7 @@ from ._outside import leave
 from ._program import Program
 
 PASSED, FAILED, SKIPPED, LEFT = 0, 1, 4, 3  # statuses of an Outcome
-_ROOM = 256 * 1024  # of an Outcome, in bytes
+_ROOM = 16 << 20  # of an Outcome, in bytes
 _EXPECTED = (2, 1, 4, 8, 16)  # preemptions at points, and before lines, if there were no limit; the run chooses
 _PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
 
@@ -53,6 +53,7 @@ class Outcome:
     kind: str = ""  # equal for runs with the same failure: the exception's type and place
     text: str = ""  # the failure, for people
     output: str = ""
+    output_before: int = 0  # lines, which are left out
     tale: list[str] = field(default_factory=list)
     deadlock: list[str] = field(default_factory=list)
     skip: str = ""  # the reason, if the run was skipped or failed as expected
@@ -80,7 +81,7 @@ class Slot:
 
     def put(self, outcome: Outcome) -> None:
         data = _PASSED if outcome == Outcome(PASSED) else pickle.dumps(outcome)
-        for most in (20_000, 500):  # characters of each part
+        for most in (1_000_000, 500):  # characters of each part
             if len(data) <= _ROOM - 8:
                 break
             data = pickle.dumps(_trimmed(outcome, most))
@@ -112,13 +113,33 @@ class Slot:
 
 
 def _trimmed(outcome: Outcome, most: int) -> Outcome:
-    def lines(all_: list[str]) -> list[str]:
-        return [line[:200] for line in all_[-most // 100 :]]
+    """Return a smaller Outcome: at most so many characters of each text, and a line for each 100 of them. It says what it
+    leaves out."""
+
+    def short(line: str) -> str:
+        return line if len(line) <= 200 else line[:200] + " ..."
+
+    def first(all_: list[str]) -> list[str]:
+        kept = [short(line) for line in all_[: most // 100]]
+        return kept + _left_out(len(all_) - len(kept))
+
+    def last(all_: list[str]) -> list[str]:
+        kept = [short(line) for line in all_[-(most // 100) :]]
+        return _left_out(len(all_) - len(kept)) + kept
+
+    def end(text: str) -> str:
+        cut = len(text) - most
+        return text if cut <= 0 else f"({cut} characters are left out)\n{text[cut:]}"
 
     return Outcome(
-        outcome.status, outcome.kind[:most], outcome.text[-most:], outcome.output[-most:], lines(outcome.tale),
-        lines(outcome.deadlock), outcome.skip[:most], outcome.expected, lines(outcome.cause), lines(outcome.decisions),
+        outcome.status, outcome.kind[:most], end(outcome.text), outcome.output, outcome.output_before,
+        last(outcome.tale), first(outcome.deadlock), short(outcome.skip), outcome.expected, first(outcome.cause),
+        first(outcome.decisions),
     )  # fmt: skip
+
+
+def _left_out(count: int) -> list[str]:
+    return [f"({count} lines are left out)"] if count else []
 
 
 @dataclass
