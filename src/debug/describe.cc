@@ -135,7 +135,7 @@ void follow_stack(const Snapshot& seen, void* trace) {
 void describe_stack(const Snapshot& seen, fiber_info_t* out) {
     if (!seen.stack_low) return;
     char* top = StackPool::top(seen.stack_class, seen.stack_low);
-    if (seen.sp && !seen.on_thread && seen.sp >= seen.stack_low && seen.sp < top)
+    if (seen.still && seen.sp && !seen.on_thread && seen.sp >= seen.stack_low && seen.sp < top)
         out->stack_used = uint64_t(top - seen.sp);
     out->stack_touched = touched_bytes(seen.stack_low, top);
 }

@@ -250,6 +250,7 @@ TEST(Look, TellsTheDescriptorOfAnOperation) {
     };
     const fiber_t fiber = start(reads);
     EXPECT_EQ(info(self()).wait_fd, -1);
+    EXPECT_EQ(info(self()).stack_used, 0u);
     EXPECT_EQ(info(fiber).wait_fd, ends[0]);
     EXPECT_EQ(info(fiber).wait_object, 0u);
     EXPECT_EQ(fiber_cancel(fiber, nullptr), 0);
