@@ -39,7 +39,7 @@ public:
     FIBERRT_UNSANITIZED_READ void take(const T& from) {
         using Word [[gnu::may_alias]] = uint64_t;
         static_assert(sizeof(T) % sizeof(Word) == 0 && alignof(T) >= alignof(Word));
-        auto* source = reinterpret_cast<const volatile Word*>(&from);
+        const auto* source = reinterpret_cast<const volatile Word*>(&from);
         auto* words = static_cast<volatile Word*>(this->memory());
         for (size_t i = 0; i < sizeof(T) / sizeof(Word); i++) words[i] = source[i];
     }

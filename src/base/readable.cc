@@ -49,7 +49,8 @@ ptrdiff_t copy_readable(void* to, const void* from, size_t bytes) {
     KeepErrno errno_kept;
     iovec local = {to, bytes};
     iovec remote = {const_cast<void*>(from), bytes};
-    long copied = syscall(SYS_process_vm_readv, getpid(), &local, 1, &remote, 1, 0);
+    // syscall() takes longs: of an int on the stack, the upper half is not set.
+    long copied = syscall(SYS_process_vm_readv, getpid(), &local, 1UL, &remote, 1UL, 0UL);
     if (copied < 0 && (errno == ENOSYS || errno == EPERM)) return copy_by_file(to, from, bytes);
     return copied > 0 ? copied : -EFAULT;
 }

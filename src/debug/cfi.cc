@@ -11,7 +11,7 @@ struct dwarf_eh_bases {
     void* dbase;
     void* func; // where the function begins
 };
-const void* _Unwind_Find_FDE(void* pc, dwarf_eh_bases* bases);
+const void* find_fde(void* pc, dwarf_eh_bases* bases) asm("_Unwind_Find_FDE");
 }
 
 namespace fiberrt {
@@ -31,7 +31,7 @@ bool open_entry(const uint8_t* entry, Cursor* out) {
 
 bool find_cfi(uintptr_t pc, Cfi* out) {
     dwarf_eh_bases bases = {};
-    auto* fde = static_cast<const uint8_t*>(_Unwind_Find_FDE(reinterpret_cast<void*>(pc), &bases));
+    const auto* fde = static_cast<const uint8_t*>(find_fde(reinterpret_cast<void*>(pc), &bases));
     Cursor in_fde = {};
     Cursor in_cie = {};
     if (!fde || !open_entry(fde, &in_fde)) return false;
