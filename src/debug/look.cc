@@ -167,8 +167,19 @@ void read_still(const Fiber* fiber, const Fiber& image, Snapshot& out) {
     read_scopes(begun ? image.scopes : nullptr, out);
 }
 
-void set_mark(Fiber* fiber) { __atomic_fetch_or(&fiber->sched.marks, mark_looked, __ATOMIC_SEQ_CST); }
-void clear_mark(Fiber* fiber) { __atomic_fetch_and(&fiber->sched.marks, uint8_t(~mark_looked), __ATOMIC_SEQ_CST); }
+#if defined __riscv
+// The processor has no such operation for a byte, and gcc 12 would call libatomic. The marks are the lowest byte of the
+// word; the operation leaves the other three as they are.
+using Marks [[gnu::may_alias]] = uint32_t;
+#else
+using Marks = uint8_t;
+#endif
+Marks* marks_of(Fiber* fiber) {
+    static_assert(offsetof(Fiber::Sched, marks) == 0 && alignof(Fiber::Sched) == sizeof(uint32_t));
+    return reinterpret_cast<Marks*>(&fiber->sched);
+}
+void set_mark(Fiber* fiber) { __atomic_fetch_or(marks_of(fiber), Marks(mark_looked), __ATOMIC_SEQ_CST); }
+void clear_mark(Fiber* fiber) { __atomic_fetch_and(marks_of(fiber), Marks(~Marks(mark_looked)), __ATOMIC_SEQ_CST); }
 bool is_marked(Fiber* fiber) { return __atomic_load_n(&fiber->sched.marks, __ATOMIC_SEQ_CST) & mark_looked; }
 
 // The handle of the scope that a fiber is a child of, and of the fiber that opened the scope; 0: none. The caller holds
