@@ -178,7 +178,7 @@ def test_hypothesis_s_own_outcomes(tmp_path, hypothesis):
         "test_unsatisfiable": "FAILED", "test_no_examples": "SKIPPED", "test_seeded": "FAILED",
         "TestMachine::runTest": "FAILED", "TestCase::test_method": "FAILED",
     }.items():  # fmt: skip
-        if how != "SKIPPED":  # of which pytest shows the places
+        if how != "SKIPPED":  # pytest shows the places of these
             assert re.search(rf"^{how} test_it\.py::{name}\b", told, re.M), (name, told)
     assert "2 skipped" in told and "6 failed" in told.splitlines()[-1], told
     assert "SystemExit: 5" in told and "assert 9 < 9" in told and "Unsatisfiable" in told, told

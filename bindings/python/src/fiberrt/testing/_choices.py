@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
-"""Reads, in a run, which of its choices were not the ordinary ones. The simulation writes them into a trace."""
+"""Reads, in a run, which choices were not the ordinary ones. The simulation writes them into a trace."""
 
 from __future__ import annotations
 
