@@ -15,6 +15,7 @@ import signal
 import sys
 import tempfile
 import threading
+import warnings
 from collections import deque
 from collections.abc import Iterable, Iterator
 from contextlib import closing, contextmanager, suppress
@@ -394,7 +395,10 @@ def _fork_without_watch() -> int:
     watch, _blocking._watch = _blocking._watch, None
     pid = -1
     try:
-        pid = _fork()
+        with warnings.catch_warnings():
+            # From Python 3.12 on, a fork beside the watch's thread has a warning.
+            warnings.filterwarnings("ignore", "This process .* multi-threaded", DeprecationWarning)
+            pid = _fork()
     finally:
         if pid:
             _blocking._watch = watch
