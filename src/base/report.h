@@ -24,7 +24,7 @@ public:
     // Puts a name that the program gave, in quotes; control characters become '?'.
     void name(const char* name);
 
-    // Moves the text out of the buffer instead of writing it, as a C string; what has no room is cut.
+    // Moves the text out of the buffer instead of writing it, as a C string. Cuts text that has no room.
     void take(char* out, size_t size);
 
     // Puts a line for each frame of a backtrace.

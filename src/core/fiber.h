@@ -92,7 +92,7 @@ struct alignas(64) Fiber {
     std::atomic<uint32_t> generation; // of the slot: odd while in use
     union {
         uint32_t controls[3];   // control words, drawn in arch/. Hosted: user() is in it
-        uint32_t stack_reserve; // until the first run: bytes of its stack above its first frame
+        uint32_t stack_reserve; // until the first run: reserved bytes above the first frame
     };
 
     // Whether the fiber runs, or may run. core/scheduler.cc owns it, core/scope.cc pending, stackless/hosted.cc

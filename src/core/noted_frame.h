@@ -7,7 +7,7 @@
 namespace fiberrt {
 
 // Notes the frame of a function, and the fiber on whose stack it lies, as long as the frame exists. The function saves
-// all registers of its caller there (__builtin_unwind_init).
+// all registers of the caller there (__builtin_unwind_init).
 class NotedFrame {
 public:
     [[gnu::always_inline]] NotedFrame(Cord& cord, const void* pc, void* cfa) : in_use_(cord.stack_in_use) {

@@ -28,7 +28,10 @@ struct Cursor {
         }
         return value;
     }
-    uint64_t uleb() {
+    // A number in LEB128, unsigned or signed.
+    uint64_t uleb() { return leb(false); }
+    int64_t sleb() { return int64_t(leb(true)); }
+    uint64_t leb(bool is_signed) {
         uint64_t value = 0;
         uint8_t byte;
         unsigned shift = 0;
@@ -37,19 +40,8 @@ struct Cursor {
             if (shift < 64) value |= uint64_t(byte & 0x7f) << shift;
             shift += 7;
         } while (byte & 0x80);
+        if (is_signed && shift < 64 && byte & 0x40) value |= ~uint64_t(0) << shift;
         return value;
-    }
-    int64_t sleb() {
-        uint64_t value = 0;
-        uint8_t byte;
-        unsigned shift = 0;
-        do {
-            byte = fixed<uint8_t>();
-            if (shift < 64) value |= uint64_t(byte & 0x7f) << shift;
-            shift += 7;
-        } while (byte & 0x80);
-        if (shift < 64 && byte & 0x40) value |= ~uint64_t(0) << shift;
-        return int64_t(value);
     }
     // Passes over an address with this encoding (DW_EH_PE_*).
     void skip_address(uint8_t encoding) {

@@ -65,7 +65,7 @@ namespace {
 
 uint64_t object_of(const WaitSnapshot& wait) {
     switch (wait.what) {
-    case WaitFor::op: return 0; // it has a member of its own
+    case WaitFor::op: return 0; // see fiber_info_t.wait_fd
     case WaitFor::primitive: return wait.primitive;
     default: return wait.target;
     }
@@ -209,10 +209,6 @@ fiber_stats_t stats_in(const CordWorld& cord, uint64_t given, uint64_t in_flight
     return stats;
 }
 
-} // namespace
-
-namespace {
-
 // The frames of the calling fiber itself, from the one that `caller` returns to.
 int own_backtrace(const void* caller, void** frames, int most) {
     constexpr int own = 8; // more than the library has
@@ -260,7 +256,7 @@ int stats_of_any(Cord& cord, uint32_t generation, fiber_stats_t* out) {
     reads_in_order();
     if (!copied || peek(cord.io) != image->io) io = {}; // freed, and perhaps used for other data
     *out = stats_in(*image, io.given, io.in_flight);
-    // The two counts of which this is the difference are read one after the other.
+    // This is the difference of two counts, which are read one after the other.
     if (int64_t(out->stacks) < 0) out->stacks = 0; // coverage: race
     return is_in_the_same_use(cord, generation) && !cord.lost ? 0 : -ESRCH;
 }

@@ -44,7 +44,7 @@ struct WaitSnapshot {
         uint32_t flags;
         bool stopping;
     } op;
-    char text[40];       // primitive: the text of its WaiterKind
+    char text[40];       // primitive: the text of the WaiterKind
     uintptr_t primitive; // its address
     uint64_t owner;      // primitive: the handle of the fiber that holds it; 0: none, or not known
 };
@@ -85,7 +85,7 @@ struct Snapshot {
 // Takes the snapshot. -ESRCH: the slot has no fiber, or another one than `handle` names.
 int look(Fiber* fiber, fiber_t handle, Snapshot& out);
 
-// The same, with more work in the same moment: calls more(out) when the members about the wait are set, perhaps several
+// Takes the snapshot with more work in that moment: calls more(out) when the members about the wait are set, perhaps several
 // times, while the fiber is marked and no other look is under way. Results of a call count only if no other call follows
 // it, and out.still is true at the end.
 using LookMore = void (*)(const Snapshot& out, void* arg);

@@ -292,10 +292,6 @@ private:
 
 alignas(Unwinder) unsigned char unwinder_memory[sizeof(Unwinder)]; // under the lock of looks
 
-} // namespace
-
-namespace {
-
 void follow(Unwinder& unwinder, Backtrace& out) {
     out.count = 0;
     out.complete = false;

@@ -23,7 +23,7 @@ struct Backtrace {
 // because this uses memory that exists once. `top`: where the stack ends; null: not known.
 void unwind(const char* sp, const char* top, Backtrace& out);
 
-// The same, for a thread that is in a call of the function with the address pc, whose frame has the address cfa. That
+// Follows the stack of a thread that is in a call of the function with the address pc, whose frame has the address cfa. That
 // function has saved its caller's registers in its frame.
 void unwind_from(const void* pc, const char* cfa, const char* top, Backtrace& out);
 

@@ -39,7 +39,7 @@ struct WaiterKind {
     // Gives back the grant: the permit, item or lock that wait.selected was given, because its fiber does not run any
     // more. Null: the primitive gives its waiters nothing.
     void (*return_grant)(SyncWait& wait);
-    // Where the primitive keeps the identity of its holder (caller.h): the distance from the list in bytes; 0: it has no
+    // Where the primitive keeps the identity of the holder (caller.h): the distance from the list in bytes; 0: it has no
     // holder.
     uint16_t holder_at = 0;
     uint16_t holder_flags = 0; // the bits of that word that are not

@@ -510,7 +510,7 @@ TEST(Look, SurvivesAStackThatIsOverwritten) {
     fiber_t fiber = start(parks);
     const fiber_info_t about = info(fiber);
     const size_t used = about.stack_used;
-    // The top of the stack is up to 960 bytes below the end of its memory.
+    // The top of the stack is up to 960 bytes below the end of the memory.
     const uintptr_t end = about.stack_low + about.stack_size;
     std::vector<void *> frames(64);
     const int whole = fiber_backtrace(fiber, frames.data(), int(frames.size()));

@@ -172,17 +172,20 @@ class Steps:
         show(log.read_text(errors="replace") + "a benchmark of the Python package gave no figure")
         return False
 
-    def python_simulations(self, *arguments: str) -> bool:
-        """Runs tests in the simulation, with the package that test.sh has installed."""
-        log = SCRATCH / "simulations"
+    def python_tests(self, script: str, what: str, *arguments: str) -> bool:
+        """Runs a script that runs tests with the package that test.sh has installed."""
+        log = SCRATCH / script
         log.write_text("")
-        status = run(["python3", "bindings/python/simulated_suites.py", BUILD / "python", *arguments], log=log)
+        status = run(["python3", f"bindings/python/{script}", BUILD / "python", *arguments], log=log)
         text = log.read_text(errors="replace")
         if status not in (0, DID_NOT_RUN):
             show(text)
-        for line in re.findall(r"^simulated_suites\.py: (.* tests, .*)", text, re.M) if status == 0 else []:
+        for line in re.findall(rf"^{script}: (.* tests, .*)", text, re.M) if status == 0 else []:
             note(line)
-        return self.ran(status, "TESTS IN THE SIMULATION", "".join(re.findall(r"DID NOT RUN: (.*)", text)))
+        return self.ran(status, what, "".join(re.findall(r"DID NOT RUN: (.*)", text)))
+
+    def python_simulations(self, *arguments: str) -> bool:
+        return self.python_tests("simulated_suites.py", "TESTS IN THE SIMULATION", *arguments)
 
     def python_debug(self) -> bool:
         """Tests the Python package with an interpreter built with assertions; runs after python()."""
@@ -191,17 +194,7 @@ class Steps:
                         "it could not be fetched; see build/python/debug/log")  # fmt: skip
 
     def python_suites(self, *arguments: str) -> bool:
-        """Runs CPython's own tests, with the package that test.sh has installed."""
-        log = SCRATCH / "suites"
-        log.write_text("")
-        status = run(["python3", "bindings/python/suites.py", BUILD / "python", *arguments], log=log)
-        text = log.read_text(errors="replace")
-        if status not in (0, DID_NOT_RUN):
-            show(text)
-        for line in re.findall(r"^suites\.py: (.* tests, .*)", text, re.M) if status == 0 else []:
-            note(line)
-        why = "".join(re.findall(r"DID NOT RUN: (.*)", text))
-        return self.ran(status, "CPYTHON'S OWN TESTS UNDER FIBERRT", why)
+        return self.python_tests("suites.py", "CPYTHON'S OWN TESTS UNDER FIBERRT", *arguments)
 
     def soak_python_suites(self) -> bool:
         status = run(["bindings/python/test.sh", BUILD / "python", "--install"])

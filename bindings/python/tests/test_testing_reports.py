@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
-"""The report of a failing simulated test: what it names, what it leaves out, and what it does not call."""
+"""The report of a failing simulated test: its names, the lines that it leaves out, and that it calls no code."""
 
 import re
 import shlex

@@ -396,7 +396,7 @@ def _fork_without_watch() -> int:
     pid = -1
     try:
         with warnings.catch_warnings():
-            # From Python 3.12 on, a fork beside the watch's thread has a warning.
+            # Python 3.12 and later warn of a fork while the watch's thread runs.
             warnings.filterwarnings("ignore", "This process .* multi-threaded", DeprecationWarning)
             pid = _fork()
     finally:

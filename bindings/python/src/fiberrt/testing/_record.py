@@ -306,7 +306,7 @@ class Recorder:
         return f"waits{f' in {calls}' if calls else ''} ({what})"
 
     def _where(self, thread: _Thread, fiber: Any) -> str:
-        """Return where a thread was preempted, and in a second line what it would do."""
+        """Return where a thread was preempted, and in a second line the step that would follow."""
         if thread.point is not None:
             when, thing = thread.point
             use = self._names.use(thing, _fiberrt.frame(fiber))

@@ -155,7 +155,7 @@ class Test:
 
 
 class Run(NamedTuple):
-    """The choices of a run, and what is kept of it."""
+    """The choices of a run, and which of its results are kept."""
 
     seed: int
     choices: str | None = None  # a list, instead of those of the seed
