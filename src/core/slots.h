@@ -18,6 +18,7 @@
 #include <pthread.h>
 #include <stdint.h>
 #include <sys/mman.h>
+#include <type_traits>
 
 namespace fiberrt {
 
@@ -145,13 +146,19 @@ public:
         return chunk ? &chunk[index & (chunk_slots - 1)] : nullptr;
     }
 
-    // Calls visit(slot) for every slot that the table has allocated.
+    // Calls visit(slot) for every slot that the table has allocated. If visit returns a bool, until that is false.
     template <class Visit>
     void each(Visit visit) {
         for (uint32_t c = 0; c < max_chunks; c++) {
             T* chunk = chunks_[c].load(std::memory_order_acquire);
             if (!chunk) return;
-            for (uint32_t i = 0; i < chunk_slots; i++) visit(&chunk[i]);
+            for (uint32_t i = 0; i < chunk_slots; i++) {
+                if constexpr (std::is_same_v<decltype(visit(&chunk[i])), bool>) {
+                    if (!visit(&chunk[i])) return;
+                } else {
+                    visit(&chunk[i]);
+                }
+            }
         }
     }
 

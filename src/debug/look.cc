@@ -5,13 +5,11 @@
 #include "base/keep_errno.h"
 #include "base/mutex.h"
 #include "base/peek.h"
-#include "base/readable.h"
 #include "core/children.h"
 #include "core/handles.h"
 #include "core/life.h"
 #include "core/noswitch.h"
-#include "io/op.h"
-#include "sync/waiting.h"
+#include "debug/read_wait.h"
 
 #include <linux/membarrier.h>
 #include <string.h>
@@ -43,116 +41,6 @@ constexpr bool stores_in_order = true;
 #else
 constexpr bool stores_in_order = false;
 #endif
-
-// An object that is copied from memory which another thread may write or unmap.
-template <class T>
-class Copy : public Bytes<T> {
-public:
-    bool take(const T* from) { return copy_readable(this->memory(), from, sizeof(T)) == sizeof(T); }
-};
-
-// The fiber whose control block lies at this address; null: none does.
-Fiber* fiber_at(uintptr_t address) {
-    if (address % alignof(Fiber)) return nullptr;
-    uint32_t index;
-    const void* from = reinterpret_cast<const void*>(address + offsetof(Fiber, index));
-    if (copy_readable(&index, from, sizeof index) != sizeof index || index >= fibers.most) return nullptr;
-    Fiber* fiber = fibers.at(index);
-    return reinterpret_cast<uintptr_t>(fiber) == address ? fiber : nullptr;
-}
-
-// The handle of the fiber that stored this identity in a lock; 0: no fiber did, or it is not known.
-uint64_t fiber_of_identity(uintptr_t identity) {
-    Fiber* fiber;
-    if (!identity) return 0;
-    if (fibers.resolve(identity, &fiber) == 0) return identity; // as read-write locks have it
-    if (!is_of_this_process(identity)) return 0;
-    uintptr_t lasting = identity - identity_stamp;
-    if ((fiber = fiber_at(lasting))) return id_in(fiber);
-    uint64_t main_flow = 0;
-    cords.each([&](Cord* cord) {
-        if (!(cord->generation.load(std::memory_order_relaxed) & 1) || peek(cord->main_flow.identity) != lasting)
-            return;
-        fiber = peek(cord->main_flow.fiber);
-        if (fiber) main_flow = id_in(fiber);
-    });
-    return main_flow;
-}
-
-// Reads what the fiber waits for. False: it cannot be read, or the fiber is not in that Wait.
-bool read_wait(const Fiber* fiber, const Wait* at, WaitSnapshot& out) {
-    Copy<Wait> wait;
-    out = {};
-    if (!wait.take(at) || wait->fiber != fiber) return false;
-    out.what = wait->what;
-    switch (out.what) {
-    case WaitFor::fiber: {
-        Copy<JoinWait> join;
-        if (!join.take(static_cast<const JoinWait*>(at))) return false;
-        Fiber* target = fiber_at(reinterpret_cast<uintptr_t>(join->target));
-        out.target = target ? id_in(target) : 0;
-        return true;
-    }
-    case WaitFor::foreign_fiber:
-    case WaitFor::cord: {
-        Copy<EndWait> end;
-        if (!end.take(static_cast<const EndWait*>(at))) return false;
-        out.target = end->target;
-        return true;
-    }
-    case WaitFor::children: {
-        Copy<ChildrenWait> children;
-        if (!children.take(static_cast<const ChildrenWait*>(at))) return false;
-        Copy<Scope> scope;
-        if (!scope.take(children->scope)) return false;
-        out.target = make_id(Tag::scope, scope->index, scope->generation.load(std::memory_order_relaxed));
-        return true;
-    }
-    case WaitFor::op: {
-        Copy<Op> op;
-        if (!op.take(static_cast<const Op*>(at))) return false;
-        out.op.code = op->code;
-        out.op.fd = op->code == OpCode::close ? int(op->offset) : op->fd;
-        out.op.flags = op->flags;
-        out.op.stopping = op->stop_reason;
-        return true;
-    }
-    case WaitFor::primitive: {
-        Copy<SyncWait> sync;
-        Copy<Waiter> waiter;
-        Copy<WaiterKind> kind;
-        if (!sync.take(static_cast<const SyncWait*>(at)) || !waiter.take(sync->waiters) || !kind.take(waiter->kind))
-            return false;
-        ptrdiff_t copied = copy_readable(out.text, kind->text, sizeof out.text - 1);
-        if (copied < 0) return false;
-        out.text[copied] = '\0';
-        out.primitive = reinterpret_cast<uintptr_t>(waiter->list);
-        uintptr_t identity = 0;
-        const void* word = reinterpret_cast<const void*>(out.primitive + kind->holder_at);
-        // A primitive whose wait has been claimed may be freed.
-        if (kind->holder_at && !sync->is_claimed() &&
-            copy_readable(&identity, word, sizeof identity) == sizeof identity)
-            out.owner = fiber_of_identity(identity & ~uintptr_t(kind->holder_flags));
-        return true;
-    }
-    default: return true;
-    }
-}
-
-void read_scopes(const Scope* at, Snapshot& out) {
-    out.scope_count = 0;
-    for (out.more_scopes = false; at; out.scope_count++) {
-        Copy<Scope> scope;
-        if (out.scope_count == Snapshot::scopes_most || !scope.take(at)) {
-            out.more_scopes = true;
-            return;
-        }
-        const Children& children = scope->children;
-        out.scopes[out.scope_count] = {scope->deadline, scope->stopped, scope->shield,
-                                       scope->has_children && !none_left(children)};
-        at = scope->outer;
-    }
-}
 
 void read_still(const Fiber* fiber, const Fiber& image, Snapshot& out) {
     bool unrun = out.state == State::created || out.state == State::scheduled || out.state == State::awaiting_stack;
@@ -218,14 +106,6 @@ int read_locked(Fiber* fiber, fiber_t handle, Snapshot& out) {
 // Whether a fiber of this cord stands still while the calling thread looks, because the cord is the thread's own.
 bool is_own(const Cord* cord) { return cord && cord == cord_if_any(); }
 
-// Whether the fiber's thread is on the fiber's stack, though the fiber may be parked: about to switch, in a hook, in a
-// poll, or asleep.
-struct Place {
-    bool on_thread;
-    const void* sleep_pc; // on_thread: as CordWorld::StackInUse has them
-    char* sleep_cfa;
-    uint64_t polls;
-};
 Place place_of(const Fiber* fiber) {
     const Cord* cord = cord_of(fiber);
     Place place = {};
@@ -277,37 +157,73 @@ int look_without_a_mark(Fiber* fiber, fiber_t handle, Snapshot& out) {
     return error;
 }
 
-int look_at_other(Fiber* fiber, fiber_t handle, Snapshot& out, LookMore more, void* arg) {
+// For a fiber of the calling thread's own cord.
+int look_at_own(const Look& look, LookMore more) {
+    int error = read(look.fiber, look.handle, place_of(look.fiber), *look.seen);
+    if (!error && look.seen->still && more) more(*look.seen, look.arg);
+    return error;
+}
+
+// Ends a look in a round: finds out whether the fiber stood still, and takes its mark away.
+void end_round(Look& look, bool visible) {
+    Fiber* fiber = look.fiber;
+    Snapshot& seen = *look.seen;
+    bool same_state = look.before == seen.state && fiber->sched.state == look.before;
+    reads_in_order();
+    bool still = is_marked(fiber) && (!look.place.on_thread || sleeps_still(look.place, fiber));
+    clear_mark(fiber);
+    look.settled = true;
+    if (look.error || !seen.still) return;
+    // wake() ends the Wait before it sets the state.
+    bool half_woken = seen.state == State::waiting && !seen.has_wait;
+    bool heeds_marks = seen.stack_class != StackPool::no_stack; // false: it is the slot's next fiber
+    seen.still = still && visible && same_state && !half_woken && heeds_marks;
+    look.settled = seen.still || !visible || !heeds_marks;
+}
+
+// Looks once at each of these fibers that is not settled: marks all of them, then reads all.
+void look_once(Look* looks, int count, LookMore more) {
     MutexGuard guard(look_mutex);
-    for (int tries = 0; tries < tries_most; tries++) {
-        if (!fiber->uses_stack()) return look_without_a_mark(fiber, handle, out); // the slot's next fiber
-        set_mark(fiber);
-        bool visible = barrier_of_all_threads();
-        // A first run clears no mark, so a fiber that is parked now, but was not before its place was read, is moving.
-        State before = fiber->sched.state;
-        // The place is read first. If the thread has left the fiber's stack, Fiber::sp is of that switch.
-        Place place = place_of(fiber);
-        if (!stores_in_order && visible) visible = barrier_of_all_threads();
-        int error = read(fiber, handle, place, out);
-        if (!error && out.still && visible && more) more(out, arg);
-        if (!stores_in_order && visible) visible = barrier_of_all_threads();
-        reads_in_order();
-        bool same_state = before == out.state && fiber->sched.state == before;
-        reads_in_order();
-        bool still = is_marked(fiber) && (!place.on_thread || sleeps_still(place, fiber));
-        clear_mark(fiber);
-        if (error || !out.still) return error;
-        if (out.stack_class == StackPool::no_stack) { // the slot's next fiber heeds no mark
-            out.still = false;
-            return 0;
+    bool marked = false;
+    for (Look* look = looks; look < looks + count; look++) {
+        if (look->settled) continue;
+        Fiber* fiber = look->fiber;
+        if (!fiber->uses_stack()) {
+            look->error = look_without_a_mark(fiber, look->handle, *look->seen);
+            look->settled = true;
+        } else if (is_own(fiber->cord.load(std::memory_order_acquire))) {
+            look->error = look_at_own(*look, more);
+            look->settled = true;
+        } else {
+            set_mark(fiber);
+            marked = true;
         }
-        // wake() ends the Wait before it sets the state.
-        bool half_woken = out.state == State::waiting && !out.has_wait;
-        if (still && visible && same_state && !half_woken) return 0;
-        out.still = false;
-        if (!visible) return 0;
     }
-    return 0;
+    if (!marked) return;
+    bool visible = barrier_of_all_threads();
+    for (Look* look = looks; look < looks + count; look++) {
+        if (look->settled) continue;
+        // A first run clears no mark, so a fiber that is parked now, but was not before its place was read, is moving.
+        look->before = look->fiber->sched.state;
+        // The place is read first. If the thread has left the fiber's stack, Fiber::sp is of that switch.
+        look->place = place_of(look->fiber);
+    }
+    if (!stores_in_order && visible) visible = barrier_of_all_threads();
+    for (Look* look = looks; look < looks + count; look++) {
+        if (look->settled) continue;
+        look->error = read(look->fiber, look->handle, look->place, *look->seen);
+        if (!look->error && look->seen->still && visible && more) more(*look->seen, look->arg);
+    }
+    if (!stores_in_order && visible) visible = barrier_of_all_threads();
+    reads_in_order();
+    for (Look* look = looks; look < looks + count; look++) {
+        if (!look->settled) end_round(*look, visible);
+    }
+}
+
+// Completes a look by the values that have a lock of their own.
+void finish(Look& look) {
+    if (!look.error) look.error = read_locked(look.fiber, look.handle, *look.seen);
 }
 
 } // namespace
@@ -321,20 +237,36 @@ int look(Fiber* fiber, fiber_t handle, Snapshot& out) { return look(fiber, handl
 
 int look(Fiber* fiber, fiber_t handle, Snapshot& out, LookMore more, void* arg) {
     KeepErrno keep;
-    int error;
-    Cord* cord = fiber->cord.load(std::memory_order_acquire);
-    if (!fiber->uses_stack()) {
-        error = look_without_a_mark(fiber, handle, out);
-    } else if (is_own(cord)) {
-        error = read(fiber, handle, place_of(fiber), out);
-        if (!error && out.still && more) {
-            MutexGuard guard(look_mutex);
-            more(out, arg);
-        }
+    Look look = {fiber, handle, &out, arg};
+    if (!more && fiber->uses_stack() && is_own(fiber->cord.load(std::memory_order_acquire))) {
+        look.error = look_at_own(look, nullptr); // without the mutex
     } else {
-        error = look_at_other(fiber, handle, out, more, arg);
+        for (int tries = 0; tries < tries_most && !look.settled; tries++) look_once(&look, 1, more);
     }
-    return error ? error : read_locked(fiber, handle, out);
+    finish(look);
+    return look.error;
+}
+
+void look_at_all(Look* looks, int count, LookMore more) {
+    KeepErrno keep;
+    look_once(looks, count, more);
+    // A fiber that has continued meanwhile may stand still for the shorter time that it needs alone.
+    for (Look* look = looks; look < looks + count; look++) {
+        for (int tries = 1; tries < tries_most && !look->settled; tries++) look_once(look, 1, more);
+        finish(*look);
+    }
+}
+
+bool look_at_one_moment(Look* looks, int count, LookMore more) {
+    KeepErrno keep;
+    look_once(looks, count, more);
+    bool together = true;
+    for (Look* look = looks; look < looks + count; look++) {
+        together = together && look->settled && !look->error && look->seen->still;
+        finish(*look);
+        together = together && !look->error;
+    }
+    return together;
 }
 
 uint64_t waits_for(const Snapshot& fiber) {

@@ -91,6 +91,37 @@ int look(Fiber* fiber, fiber_t handle, Snapshot& out);
 using LookMore = void (*)(const Snapshot& out, void* arg);
 int look(Fiber* fiber, fiber_t handle, Snapshot& out, LookMore more, void* arg);
 
+// Whether the fiber's thread is on the fiber's stack, though the fiber may be parked: about to switch, in a hook, in a
+// poll, or asleep.
+struct Place {
+    bool on_thread;
+    const void* sleep_pc; // on_thread: as CordWorld::StackInUse has them
+    char* sleep_cfa;
+    uint64_t polls;
+};
+
+// A look at one fiber of several. The caller sets the first four members.
+struct Look {
+    Fiber* fiber;
+    fiber_t handle;
+    Snapshot* seen;
+    void* arg;     // of `more`
+    int error = 0; // as look() returns it
+
+    // The looks' own:
+    bool settled = false;
+    State before = State::created;
+    Place place = {};
+};
+
+// Looks at several different fibers, with one membarrier(2) for all, so it takes a fraction of the time. Each snapshot is
+// of a moment of its own.
+void look_at_all(Look* looks, int count, LookMore more);
+
+// Looks at several different fibers at one moment: returns true if none of them ran, from before the first was read until
+// after the last was read. False: at least one of them ran, or the kernel lacks the calls that this needs.
+bool look_at_one_moment(Look* looks, int count, LookMore more);
+
 // The handle of the only fiber that can end the wait; 0: there is none, or others could.
 uint64_t waits_for(const Snapshot& fiber);
 
