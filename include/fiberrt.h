@@ -2218,6 +2218,25 @@ FIBERRT_API int fiber_pool_stats(fiber_pool_t pool, fiber_pool_stats_t *out, siz
  */
 FIBERRT_API int fiber_dump(int fd) FIBERRT_LINKNAME(fiber_dump);
 
+/* Flags of fiber_dump_as. */
+#define FIBER_DUMP_FRAMES 1u  /* the frames of each fiber's stack, with the names of the functions */
+#define FIBER_DUMP_GROUPED 2u /* fibers with equal states and equal stacks are one entry, the most frequent first */
+#define FIBER_DUMP_JSON 4u    /* as one JSON object in UTF-8 and a newline, for programs: docs/debugging.md */
+
+/**
+ * Writes the state of the library to a descriptor as fiber_dump does, in the form that flags ask for. With
+ * FIBER_DUMP_FRAMES, each fiber is followed by its frames, innermost first, without those inside of the library. With
+ * FIBER_DUMP_GROUPED, fibers are counted: "9,812 fibers: fiber_recv <- read_request <- serve". flags 0 is fiber_dump.
+ *
+ * The frames of one fiber are of one moment, of different fibers of different moments; no thread is stopped. A fiber
+ * that runs, and is not the caller, has none. Names are those that dladdr(3) knows, so a program needs -rdynamic. It takes
+ * memory from the kernel, none from malloc, and otherwise behaves as fiber_dump.
+ *
+ * Where: anywhere, also in a no-switch section. Errors: -EINVAL flags has an unknown bit; -ENOMEM nothing was written;
+ * those of write(2), after part of the text may have been written. -EBADF fd is not open for writing.
+ */
+FIBERRT_API int fiber_dump_as(int fd, unsigned flags) FIBERRT_LINKNAME(fiber_dump_as);
+
 /* ------------------------------------------------------------------------------------------------------------------
  * Debugging
  *

@@ -13,13 +13,10 @@
 #include "debug/unwind.h"
 #include "debug/wait_text.h"
 
-#include <execinfo.h>
 #include <string.h>
 #include <sys/mman.h>
 
 namespace fiberrt {
-
-namespace {
 
 int public_state(State state) {
     switch (state) {
@@ -38,8 +35,6 @@ int public_state(State state) {
     }
     __builtin_unreachable();
 }
-
-} // namespace
 
 int state_of(Fiber* fiber, fiber_t handle) {
     int state = public_state(fiber->sched.state);
@@ -119,7 +114,16 @@ const char* top_of(const Snapshot& seen) {
     return seen.stack_low ? StackPool::top(seen.stack_class, seen.stack_low) : nullptr;
 }
 
-// Follows the stack of the fiber, during a look. count is -1 if there is none to follow.
+void describe_stack(const Snapshot& seen, fiber_info_t* out) {
+    if (!seen.stack_low) return;
+    char* top = StackPool::top(seen.stack_class, seen.stack_low);
+    if (seen.still && seen.sp && !seen.on_thread && seen.sp >= seen.stack_low && seen.sp < top)
+        out->stack_used = uint64_t(top - seen.sp);
+    out->stack_touched = touched_bytes(seen.stack_low, top);
+}
+
+} // namespace
+
 void follow_stack(const Snapshot& seen, void* trace) {
     auto& out = *static_cast<Backtrace*>(trace);
     out.count = 0;
@@ -132,24 +136,9 @@ void follow_stack(const Snapshot& seen, void* trace) {
     }
 }
 
-void describe_stack(const Snapshot& seen, fiber_info_t* out) {
-    if (!seen.stack_low) return;
-    char* top = StackPool::top(seen.stack_class, seen.stack_low);
-    if (seen.still && seen.sp && !seen.on_thread && seen.sp >= seen.stack_low && seen.sp < top)
-        out->stack_used = uint64_t(top - seen.sp);
-    out->stack_touched = touched_bytes(seen.stack_low, top);
-}
-
-} // namespace
-
-int describe(Fiber* fiber, fiber_t handle, fiber_info_t* out) {
-    KeepErrno keep;
-    Snapshot seen;
+void info_of(const Snapshot& seen, uintptr_t function, fiber_info_t* out) {
     *out = {};
-    constexpr int frames_most = 256;
-    Backtrace trace = {nullptr, frames_most, 0, true, 0};
-    if (int error = look(fiber, handle, seen, follow_stack, &trace)) return error;
-    out->id = handle.id;
+    out->id = seen.id;
     out->state = public_state(seen.state);
     out->cancelled = seen.cancelled;
     out->detached = seen.detached;
@@ -168,8 +157,17 @@ int describe(Fiber* fiber, fiber_t handle, fiber_info_t* out) {
     out->wait_fd = -1;
     out->still = seen.still;
     if (seen.still && out->state == FIBER_WAITING) describe_wait(seen, out);
-    if (seen.still) out->function = seen.function ? seen.function : trace.function;
+    if (seen.still) out->function = seen.function ? seen.function : function;
     describe_stack(seen, out);
+}
+
+int describe(Fiber* fiber, fiber_t handle, fiber_info_t* out) {
+    KeepErrno keep;
+    Snapshot seen;
+    constexpr int frames_most = 256;
+    Backtrace trace = {nullptr, frames_most, 0, true, 0};
+    if (int error = look(fiber, handle, seen, follow_stack, &trace)) return error;
+    info_of(seen, trace.function, out);
     return check_unchanged(fiber, handle);
 }
 
@@ -209,35 +207,49 @@ fiber_stats_t stats_in(const CordWorld& cord, uint64_t given, uint64_t in_flight
     return stats;
 }
 
-// The frames of the calling fiber itself, from the one that `caller` returns to.
-int own_backtrace(const void* caller, void** frames, int most) {
-    constexpr int own = 8; // more than the library has
-    void* all[own + 64];
-    int count = backtrace(all, own + 64);
-    int first = 0;
-    while (first < count && all[first] != caller) first++;
-    count -= first;
-    if (count > most) count = most;
-    memcpy(frames, all + first, size_t(count) * sizeof *frames);
-    return count;
+} // namespace
+
+[[gnu::noinline]] void follow_own_stack(Backtrace& out) {
+    __builtin_unwind_init();
+here:
+    look_lock(); // the unwinder's memory
+    unwind_from(&&here, static_cast<char*>(__builtin_dwarf_cfa()), nullptr, out);
+    look_unlock();
 }
 
-} // namespace
+bool is_caller(const Fiber* fiber) {
+    const Cord* here = cord_if_any();
+    return here && here->sched.current == fiber && fiber->sched.state == State::running;
+}
 
 int backtrace_of(Fiber* fiber, fiber_t handle, const void* caller, void** frames, int most) {
     KeepErrno keep;
-    const Cord* here = cord_if_any();
-    if (here && here->sched.current == fiber && fiber->sched.state == State::running)
-        return own_backtrace(caller, frames, most);
-    Snapshot seen;
     Backtrace trace = {frames, most, 0, true, 0};
-    if (int error = look(fiber, handle, seen, follow_stack, &trace)) return error;
-    if (!seen.still || trace.count < 0) return -EBUSY;
+    if (is_caller(fiber)) {
+        trace.from = caller;
+        follow_own_stack(trace);
+    } else {
+        Snapshot seen;
+        if (int error = look(fiber, handle, seen, follow_stack, &trace)) return error;
+        if (!seen.still || trace.count < 0) return -EBUSY;
+    }
     if (!trace.complete && trace.count) {
         if (trace.count == most) trace.count--;
         frames[trace.count++] = nullptr;
     }
     return trace.count;
+}
+
+bool describe_cord(Cord* cord, CordSnapshot& out) {
+    Locked locked(cord->lock);
+    uint32_t generation = cord->generation.load(std::memory_order_relaxed);
+    if (!(generation & 1)) return false;
+    out.id = make_id(Tag::cord, cord->index, generation);
+    out.thread = cord->thread;
+    out.ended = cord->ended;
+    out.closing = cord->closing;
+    memcpy(out.name, cord->name, sizeof out.name);
+    return true;
 }
 
 fiber_stats_t stats_of(const Cord& cord) {
@@ -264,9 +276,9 @@ int stats_of_any(Cord& cord, uint32_t generation, fiber_stats_t* out) {
 int each_fiber(int (*visit)(fiber_t fiber, void* arg), void* arg) {
     int result = 0;
     fibers.each([&](Fiber* fiber) {
-        if (result) return;
         uint64_t id = id_in(fiber);
         if (id && fiber->cord.load(std::memory_order_acquire)) result = visit({id}, arg);
+        return !result;
     });
     return result;
 }

@@ -1,152 +1,138 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// Collects and prints the dump.
+// Collects the dump: looks at all fibers, some at a time, and hands them to the form that the caller wants.
 #include "debug/dump.h"
 
+#include "base/arena.h"
 #include "base/keep_errno.h"
-#include "base/report.h"
 #include "core/handles.h"
-#include "debug/look.h"
-#include "debug/texts.h"
-#include "debug/wait_text.h"
-#include "core/backend.h"
-#include "backend/selection.h"
+#include "debug/describe.h"
+#include "debug/dump_json.h"
+#include "debug/dump_text.h"
 
-#include <string.h>
+#include <errno.h>
 
 namespace fiberrt {
 
 namespace {
 
-// The time left before a deadline, after the text `what`.
-void put_left(Report& r, const char* what, int64_t deadline, int64_t now) {
-    r.put(what);
-    uint64_t us = deadline > now ? uint64_t(deadline - now) / 1000 : 0;
-    r.number(us / 1'000'000);
-    r.put('.');
-    r.number(us % 1'000'000, 10, 6);
-    r.put(" s left");
+constexpr unsigned json = FIBER_DUMP_JSON, grouped = FIBER_DUMP_GROUPED, with_frames = FIBER_DUMP_FRAMES;
+
+// A mark makes a switch slower, and a fiber that runs within the time of one round must be looked at again; so a round
+// has few fibers.
+constexpr int looks_most = 32;
+constexpr int frames_most = 128; // of a stack
+
+struct Looks {
+    Look looks[looks_most];
+    Snapshot seen[looks_most];
+    Backtrace traces[looks_most];
+    void* frames[looks_most][frames_most];
+};
+
+FramesEnd end_of(const Backtrace& trace) {
+    if (!trace.complete) return FramesEnd::lost;
+    return trace.count == trace.most ? FramesEnd::cut : FramesEnd::outermost;
 }
 
-void put_state(Report& r, const Snapshot& fiber) {
-    if (fiber.still && fiber.has_wait) return put_wait(r, fiber.wait);
-    r.put(text_of(fiber.state));
-    if (fiber.state == State::transferring) fiber.still ? r.id(fiber.transferred) : r.put("another fiber");
-}
+class FrameFinder {
+public:
+    explicit FrameFinder(Symbols& symbols) : symbols_(symbols) {}
 
-void put_scopes(Report& r, const Snapshot& fiber, int64_t now) {
-    for (int i = 0; i < fiber.scope_count; i++) {
-        const ScopeSnapshot& s = fiber.scopes[i];
-        r.put("; scope");
-        if (s.stopped & pending_timeout) {
-            r.put(" whose deadline has fired");
-        } else if (s.deadline == never) {
-            r.put(" without a deadline");
-        } else {
-            put_left(r, ", ", s.deadline, now);
+    // The frames of the backtrace, without the library's own at both ends, if any are left then. Valid until the next
+    // call.
+    Frames of(const Backtrace& trace) {
+        int count = trace.count > 0 ? trace.count : 0;
+        for (int i = 0; i < count; i++) {
+            auto pc = reinterpret_cast<uintptr_t>(trace.frames[i]);
+            frames_[i] = {pc, symbols_.of(pc)};
         }
-        if (s.stopped & pending_cancel) r.put(", cancelled");
-        if (s.shield) r.put(s.shield == pending_cancel ? ", shielded against cancels" : ", shielded");
-        if (s.has_children) r.put(", with children");
+        int first = 0;
+        int last = count;
+        while (first < last && is_own(first)) first++;
+        while (last > first && is_own(last - 1)) last--;
+        if (first == last) {
+            first = 0;
+            last = count;
+        }
+        return {frames_ + first, last - first, end_of(trace)};
     }
-    if (fiber.more_scopes) r.put("; more scopes");
+
+private:
+    bool is_own(int i) const { return frames_[i].symbol && is_internal(*frames_[i].symbol); }
+
+    Symbols& symbols_;
+    Frame frames_[frames_most];
+};
+
+// Looks at all fibers of the process, and calls visit(snapshot, backtrace) for each.
+template <class Visit>
+void look_at_all_fibers(Looks& some, bool frames, const void* caller, Visit visit) {
+    int count = 0;
+    auto look_at_some = [&] {
+        look_at_all(some.looks, count, frames ? follow_stack : nullptr);
+        for (int i = 0; i < count; i++) {
+            if (some.looks[i].error) continue;
+            Backtrace& trace = some.traces[i];
+            if (frames && is_caller(some.looks[i].fiber)) {
+                trace.from = caller;
+                follow_own_stack(trace);
+            } else if (!some.seen[i].still) {
+                trace.count = 0;
+            }
+            visit(some.seen[i], trace);
+        }
+        count = 0;
+    };
+    fibers.each([&](Fiber* fiber) {
+        fiber_t handle = {id_in(fiber)};
+        if (!handle.id) return;
+        some.traces[count] = {some.frames[count], frames_most, 0, true, 0};
+        some.looks[count] = {fiber, handle, &some.seen[count], &some.traces[count]};
+        if (++count == looks_most) look_at_some();
+    });
+    look_at_some();
 }
 
-void put_rest(Report& r, const Snapshot& fiber) {
-    if (fiber.cancelled) r.put("; cancelled");
-    if (fiber.interrupted) r.put("; interrupted");
-    if (fiber.permit) r.put("; a wakeup is remembered");
-    bool main_flow = fiber.kind == Kind::main_flow;
-    if (fiber.detached && !main_flow) r.put("; detached");
-    if (const char* kind = text_of(fiber.kind); *kind && !main_flow) {
-        r.put("; ");
-        r.put(kind);
-    }
-    if (fiber.stack_low) {
-        r.put("; stack of ");
-        r.number(StackPool::size_of(fiber.stack_class) / 1024);
-        r.put(" KiB");
-    }
-    r.put('\n');
-}
-
-void put_fiber(Report& r, Fiber* fiber, int64_t now) {
-    Snapshot seen;
-    fiber_t handle = {id_in(fiber)};
-    if (!handle.id || look(fiber, handle, seen) != 0) return;
-    r.put("fiber ");
-    r.id(seen.id);
-    if (seen.name[0]) r.name(seen.name);
-    r.put(" of cord ");
-    r.id(CordTable::id_of(seen.cord));
-    r.put(seen.kind == Kind::main_flow ? ", main flow: " : ": ");
-    put_state(r, seen);
-    if (seen.still) {
-        if (seen.deadline != never) put_left(r, ", ", seen.deadline, now);
-        put_scopes(r, seen, now);
-    }
-    put_rest(r, seen);
-}
-
-void put_cord(Report& r, Cord* cord) {
-    char name[cord_name_max];
-    bool ended;
-    uint32_t generation;
-    {
-        Locked locked(cord->lock);
-        generation = cord->generation.load(std::memory_order_relaxed);
-        memcpy(name, cord->name, sizeof name);
-        ended = cord->ended;
-    }
-    if (!(generation & 1)) return;
-    r.put("cord ");
-    r.id(make_id(Tag::cord, cord->index, generation));
-    if (name[0]) r.name(name);
-    if (cord == cord_if_any()) r.put(", of this thread");
-    if (ended) {
-        r.put(", ended, not joined");
-    } else if (cord->closing) {
-        r.put(", being shut down");
-    }
-    r.put('\n');
-}
-
-void put_library(Report& r) {
-    r.put("fiberrt ");
-    r.number(FIBERRT_VERSION_MAJOR);
-    r.put('.');
-    r.number(FIBERRT_VERSION_MINOR);
-    r.put('.');
-    r.number(FIBERRT_VERSION_PATCH);
-    r.put('\n');
-    const Cord* here = cord_if_any();
-    const CordIo* io = here ? here->io : nullptr;
-    r.put("backend of this thread: ");
-    r.put(io ? io->backend->name : "none yet");
-    if (io) {
-        r.put(", ");
-        r.number(io->in_flight);
-        r.put(" operations under way");
-    }
-    r.put('\n');
-    char sentence[256];
-    backend_explain_last(sentence, sizeof sentence);
-    for (char* c = sentence; *c; c++) { // it may cite FIBERRT_BACKEND
-        if (uint8_t(*c) < 0x20) *c = '?';
-    }
-    r.put(sentence);
-    r.put('\n');
+template <class Form>
+int dump_in(Form& form, Report& report, Arena& arena, Symbols& symbols, unsigned flags, const void* caller) {
+    auto* some = arena.make<Looks>();
+    void* memory = arena.take(sizeof(FrameFinder));
+    if (!some || !memory) return -ENOMEM;
+    auto* finder = new (memory) FrameFinder(symbols);
+    bool frames = flags & (with_frames | grouped);
+    StackGroups groups(arena);
+    form.begin(flags & grouped);
+    cords.each([&](Cord* cord) { form.cord(cord); });
+    look_at_all_fibers(*some, frames, caller, [&](const Snapshot& seen, const Backtrace& trace) {
+        if (flags & grouped) {
+            groups.add(seen.id, public_state(seen.state), finder->of(trace));
+        } else if (frames) {
+            Frames found = finder->of(trace);
+            form.fiber(seen, trace.function, &found);
+        } else {
+            form.fiber(seen, 0, nullptr);
+        }
+    });
+    for (StackGroup* group = groups.sorted(); group; group = group->next) form.group(*group, flags & with_frames);
+    if (groups.left_out()) form.incomplete("some fibers are in no group: there was no memory");
+    form.end();
+    return report.end();
 }
 
 } // namespace
 
-int dump(int fd) {
+int dump(int fd, unsigned flags, const void* caller) {
     KeepErrno keep;
     Report report(fd);
+    Arena arena;
+    Symbols symbols(arena);
     int64_t now = clock_now();
-    put_library(report);
-    cords.each([&](Cord* cord) { put_cord(report, cord); });
-    fibers.each([&](Fiber* fiber) { put_fiber(report, fiber, now); });
-    return report.end();
+    if (flags & json) {
+        JsonDump form(report, symbols, now);
+        return dump_in(form, report, arena, symbols, flags, caller);
+    }
+    TextDump form(report, now);
+    return dump_in(form, report, arena, symbols, flags, caller);
 }
 
 } // namespace fiberrt

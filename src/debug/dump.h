@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// The dump: every cord and every fiber of the process, as text. fiber_dump calls it.
+// The dump: every cord and every fiber of the process. fiber_dump and fiber_dump_as call it.
 #pragma once
 
 namespace fiberrt {
 
-// Writes the dump to a descriptor. It does not allocate memory, switch fibers, or change any state. 0, or the error of
-// write(2).
-int dump(int fd);
+// Writes the dump to a descriptor, in the form that flags ask for: FIBER_DUMP_FRAMES and so on. It calls no function of
+// the program's allocator, switches no fibers and changes no state. caller: an address in the function that asks.
+// 0; the error of write(2); -ENOMEM.
+int dump(int fd, unsigned flags, const void* caller);
 
 } // namespace fiberrt

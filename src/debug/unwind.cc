@@ -298,9 +298,11 @@ void follow(Unwinder& unwinder, Backtrace& out) {
     out.function = 0;
     if (!unwinder.ok()) return;
     uintptr_t inner = 0; // the function of the frame before
+    bool begun = !out.from;
     while (out.count < out.most) {
-        if (out.frames) out.frames[out.count] = reinterpret_cast<void*>(unwinder.pc());
-        out.count++;
+        begun = begun || unwinder.pc() == reinterpret_cast<uintptr_t>(out.from);
+        if (begun && out.frames) out.frames[out.count] = reinterpret_cast<void*>(unwinder.pc());
+        out.count += begun;
         Unwinder::Result result = unwinder.step();
         uintptr_t function = unwinder.function();
         if (hooks::is_first_frame(function)) out.function = inner;

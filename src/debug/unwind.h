@@ -17,6 +17,7 @@ struct Backtrace {
     int count;
     bool complete;      // frames has the outermost frame, or is full
     uintptr_t function; // where the outermost function begins that the library has called; 0: not found
+    const void* from = nullptr; // the address with which frames begins; null: that of the innermost frame
 };
 
 // Follows the stack of a parked fiber, whose saved frame lies at sp. The caller holds the lock of looks (debug/look.h),

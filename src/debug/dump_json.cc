@@ -1,0 +1,154 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+#include "debug/dump_json.h"
+
+#include "debug/describe.h"
+
+#include <unistd.h>
+
+namespace fiberrt {
+
+namespace {
+
+constexpr const char* text_of_state(int state) {
+    switch (state) {
+    case FIBER_NEW: return "new";
+    case FIBER_RUNNABLE: return "runnable";
+    case FIBER_RUNNING: return "running";
+    case FIBER_WAITING: return "waiting";
+    default: return "dead";
+    }
+}
+
+constexpr const char version[] =
+#define FIBERRT_TEXT(x) FIBERRT_TEXT_OF(x)
+#define FIBERRT_TEXT_OF(x) #x
+    FIBERRT_TEXT(FIBERRT_VERSION_MAJOR) "." FIBERRT_TEXT(FIBERRT_VERSION_MINOR) "." FIBERRT_TEXT(FIBERRT_VERSION_PATCH);
+
+void string_or_null(Json& out, const char* key, const char* text) { text ? out.string(key, text) : out.null(key); }
+
+} // namespace
+
+void JsonDump::begin(bool grouped) {
+    grouped_ = grouped;
+    out_.object();
+    out_.string("fiberrt", version);
+    out_.number("pid", uint64_t(getpid()));
+    out_.signed_number("now_ns", now_);
+    out_.array("cords");
+}
+
+void JsonDump::cord(Cord* cord) {
+    CordSnapshot seen;
+    if (!describe_cord(cord, seen)) return;
+    out_.object();
+    out_.id("id", seen.id);
+    out_.string("name", seen.name);
+    out_.number("thread", uint64_t(seen.thread));
+    out_.boolean("ended", seen.ended);
+    out_.boolean("closing", seen.closing);
+    fiber_stats_t stats;
+    if (!seen.ended && stats_of_any(*cord, id_generation(seen.id), &stats) == 0) {
+        out_.number("switches", stats.switches);
+        out_.number("instant_resumes", stats.instant_resumes);
+        out_.number("polls", stats.polls);
+        out_.number("blocking_polls", stats.blocking_polls);
+        out_.number("ops", stats.ops);
+        out_.number("ops_in_flight", stats.ops_in_flight);
+        out_.number("fibers", stats.fibers);
+        out_.number("stacks", stats.stacks);
+        out_.number("stacks_free", stats.stacks_free);
+        out_.number("stack_bytes", stats.stack_bytes);
+    }
+    out_.end_object();
+}
+
+// The list of cords ends when the first fiber or group comes.
+void JsonDump::to_list(List list) {
+    if (list_ == list) return;
+    if (list_ == List::cords) {
+        out_.end_array();
+        out_.array(grouped_ ? "groups" : "fibers");
+        list_ = List::fibers;
+    }
+    if (list_ == list) return;
+    out_.end_array();
+    out_.array("incomplete");
+    list_ = list;
+}
+
+void JsonDump::frames(const Frames& frames) {
+    out_.array("frames");
+    for (int i = 0; i < frames.count; i++) {
+        const Frame& frame = frames.at[i];
+        const Symbol* symbol = frame.symbol;
+        out_.object();
+        out_.address("pc", frame.pc);
+        string_or_null(out_, "symbol", symbol && symbol->name ? name_for_people(*symbol) : nullptr);
+        if (symbol && symbol->name) out_.number("offset", symbol->offset);
+        string_or_null(out_, "object", symbol ? symbol->object : nullptr);
+        if (symbol && symbol->object) out_.number("object_offset", symbol->object_offset);
+        out_.end_object();
+    }
+    out_.end_array();
+    out_.boolean("frames_complete", frames.end == FramesEnd::outermost);
+}
+
+void JsonDump::fiber(const Snapshot& seen, uintptr_t function, const Frames* its_frames) {
+    to_list(List::fibers);
+    fiber_info_t info;
+    info_of(seen, function, &info);
+    out_.object();
+    out_.id("id", info.id);
+    out_.string("name", info.name);
+    out_.id("cord", info.cord);
+    out_.string("state", text_of_state(info.state));
+    out_.boolean("still", info.still);
+    out_.boolean("main_flow", info.main_flow);
+    out_.boolean("cancelled", info.cancelled);
+    out_.boolean("detached", info.detached);
+    out_.string("wait", info.wait);
+    out_.signed_number("wait_fd", info.wait_fd);
+    out_.id("wait_object", info.wait_object);
+    out_.id("wait_fiber", info.wait_fiber);
+    if (info.wait_deadline_ns == FIBER_FOREVER) {
+        out_.null("wait_left_ns");
+    } else {
+        out_.number("wait_left_ns", info.wait_deadline_ns > now_ ? uint64_t(info.wait_deadline_ns - now_) : 0);
+    }
+    out_.id("parent", info.parent);
+    out_.id("parent_scope", info.parent_scope);
+    out_.address("function", info.function);
+    const Symbol* symbol = info.function ? symbols_.of(info.function + 1) : nullptr;
+    out_.string("function_name", symbol && symbol->name ? symbol->name : "");
+    out_.number("stack_size", info.stack_size);
+    out_.number("stack_used", info.stack_used);
+    out_.number("stack_touched", info.stack_touched);
+    if (its_frames) frames(*its_frames);
+    out_.end_object();
+}
+
+void JsonDump::group(const StackGroup& group, bool) {
+    to_list(List::fibers);
+    out_.object();
+    out_.number("count", group.count);
+    out_.string("state", text_of_state(group.state));
+    out_.array("fibers");
+    for (uint64_t i = 0; i < group.count && i < StackGroup::ids_most; i++) out_.id(nullptr, group.ids[i]);
+    out_.end_array();
+    frames(group.frames);
+    out_.end_object();
+}
+
+void JsonDump::incomplete(const char* what) {
+    to_list(List::incomplete);
+    out_.string(nullptr, what);
+}
+
+void JsonDump::end() {
+    to_list(List::incomplete);
+    out_.end_array();
+    out_.end_object();
+    report_.put('\n');
+}
+
+} // namespace fiberrt

@@ -1,0 +1,36 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+// The dump as JSON. docs/debugging.md describes its members.
+#pragma once
+
+#include "base/json.h"
+#include "core/cord.h"
+#include "debug/look.h"
+#include "debug/stack_groups.h"
+
+namespace fiberrt {
+
+class JsonDump {
+public:
+    JsonDump(Report& out, Symbols& symbols, int64_t now) : report_(out), out_(out), symbols_(symbols), now_(now) {}
+
+    void begin(bool grouped);
+    void cord(Cord* cord);
+    void fiber(const Snapshot& seen, uintptr_t function, const Frames* frames);
+    void group(const StackGroup& group, bool with_frames);
+    void incomplete(const char* what);
+    void end();
+
+private:
+    enum class List : uint8_t { cords, fibers, incomplete };
+    void to_list(List list);
+    void frames(const Frames& frames);
+
+    Report& report_;
+    Json out_;
+    Symbols& symbols_;
+    int64_t now_;
+    List list_ = List::cords;
+    bool grouped_ = false;
+};
+
+} // namespace fiberrt

@@ -1,0 +1,235 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+// Prints the dump as text for people.
+#include "debug/dump_text.h"
+
+#include "core/handles.h"
+#include "debug/describe.h"
+#include "debug/texts.h"
+#include "debug/wait_text.h"
+#include "core/backend.h"
+#include "backend/selection.h"
+
+#include <string.h>
+
+namespace fiberrt {
+
+namespace {
+
+// The time left before a deadline, after the text `what`.
+void put_left(Report& r, const char* what, int64_t deadline, int64_t now) {
+    r.put(what);
+    uint64_t us = deadline > now ? uint64_t(deadline - now) / 1000 : 0;
+    r.number(us / 1'000'000);
+    r.put('.');
+    r.number(us % 1'000'000, 10, 6);
+    r.put(" s left");
+}
+
+// Puts a name from a file. Control characters become '?'.
+void put_plain(Report& r, const char* text) {
+    for (; *text; text++) r.put(uint8_t(*text) < 0x20 || *text == 0x7f ? '?' : *text);
+}
+
+void put_state(Report& r, const Snapshot& fiber) {
+    if (fiber.still && fiber.has_wait) return put_wait(r, fiber.wait);
+    r.put(text_of(fiber.state));
+    if (fiber.state == State::transferring) fiber.still ? r.id(fiber.transferred) : r.put("another fiber");
+}
+
+void put_scopes(Report& r, const Snapshot& fiber, int64_t now) {
+    for (int i = 0; i < fiber.scope_count; i++) {
+        const ScopeSnapshot& s = fiber.scopes[i];
+        r.put("; scope");
+        if (s.stopped & pending_timeout) {
+            r.put(" whose deadline has fired");
+        } else if (s.deadline == never) {
+            r.put(" without a deadline");
+        } else {
+            put_left(r, ", ", s.deadline, now);
+        }
+        if (s.stopped & pending_cancel) r.put(", cancelled");
+        if (s.shield) r.put(s.shield == pending_cancel ? ", shielded against cancels" : ", shielded");
+        if (s.has_children) r.put(", with children");
+    }
+    if (fiber.more_scopes) r.put("; more scopes");
+}
+
+void put_rest(Report& r, const Snapshot& fiber) {
+    if (fiber.cancelled) r.put("; cancelled");
+    if (fiber.interrupted) r.put("; interrupted");
+    if (fiber.permit) r.put("; a wakeup is remembered");
+    bool main_flow = fiber.kind == Kind::main_flow;
+    if (fiber.detached && !main_flow) r.put("; detached");
+    if (const char* kind = text_of(fiber.kind); *kind && !main_flow) {
+        r.put("; ");
+        r.put(kind);
+    }
+    if (fiber.stack_low) {
+        r.put("; stack of ");
+        r.number(StackPool::size_of(fiber.stack_class) / 1024);
+        r.put(" KiB");
+    }
+    r.put('\n');
+}
+
+void put_cord(Report& r, Cord* cord) {
+    CordSnapshot seen;
+    if (!describe_cord(cord, seen)) return;
+    r.put("cord ");
+    r.id(seen.id);
+    if (seen.name[0]) r.name(seen.name);
+    if (cord == cord_if_any()) r.put(", of this thread");
+    if (seen.ended) {
+        r.put(", ended, not joined");
+    } else if (seen.closing) {
+        r.put(", being shut down");
+    }
+    r.put('\n');
+}
+
+void put_library(Report& r) {
+    r.put("fiberrt ");
+    r.number(FIBERRT_VERSION_MAJOR);
+    r.put('.');
+    r.number(FIBERRT_VERSION_MINOR);
+    r.put('.');
+    r.number(FIBERRT_VERSION_PATCH);
+    r.put('\n');
+    const Cord* here = cord_if_any();
+    const CordIo* io = here ? here->io : nullptr;
+    r.put("backend of this thread: ");
+    r.put(io ? io->backend->name : "none yet");
+    if (io) {
+        r.put(", ");
+        r.number(io->in_flight);
+        r.put(" operations under way");
+    }
+    r.put('\n');
+    char sentence[256];
+    backend_explain_last(sentence, sizeof sentence);
+    for (char* c = sentence; *c; c++) { // it may cite FIBERRT_BACKEND
+        if (uint8_t(*c) < 0x20) *c = '?';
+    }
+    r.put(sentence);
+    r.put('\n');
+}
+
+// "#0 fiber_read+0x1b (/usr/lib/libfiberrt.so.1+0x4f2b)"
+void put_frame(Report& r, const Frame& frame, int number) {
+    r.put("    #");
+    r.number(uint64_t(number));
+    r.put(' ');
+    const Symbol* symbol = frame.symbol;
+    if (symbol && symbol->name) {
+        put_plain(r, name_for_people(*symbol));
+        r.put("+0x");
+        r.number(symbol->offset, 16);
+    } else {
+        r.put("0x");
+        r.number(frame.pc, 16);
+    }
+    if (symbol && symbol->object) {
+        r.put(" (");
+        put_plain(r, symbol->object);
+        r.put("+0x");
+        r.number(symbol->object_offset, 16);
+        r.put(')');
+    }
+    r.put('\n');
+}
+
+const char* text_of_state(int state) {
+    switch (state) {
+    case FIBER_NEW: return "new";
+    case FIBER_RUNNABLE: return "runnable";
+    case FIBER_RUNNING: return "running";
+    case FIBER_WAITING: return "waiting";
+    default: return "ended, not joined";
+    }
+}
+
+const char* text_of(FramesEnd end) {
+    switch (end) {
+    case FramesEnd::outermost: return nullptr;
+    case FramesEnd::lost: return "further frames cannot be found";
+    case FramesEnd::cut: return "further frames are left out";
+    }
+    __builtin_unreachable();
+}
+
+void put_frames(Report& r, const Frames& frames) {
+    for (int i = 0; i < frames.count; i++) put_frame(r, frames.at[i], i);
+    if (const char* text = text_of(frames.end); text && frames.count) {
+        r.put("    ");
+        r.put(text);
+        r.put('\n');
+    }
+}
+
+// 9,812
+void put_grouped(Report& r, uint64_t n) {
+    if (n >= 1000) put_grouped(r, n / 1000), r.put(',');
+    r.number(n % 1000, 10, n >= 1000 ? 3 : 1);
+}
+
+} // namespace
+
+void TextDump::begin(bool) { put_library(out_); }
+
+void TextDump::cord(Cord* cord) { put_cord(out_, cord); }
+
+void TextDump::fiber(const Snapshot& seen, uintptr_t, const Frames* frames) {
+    Report& r = out_;
+    r.put("fiber ");
+    r.id(seen.id);
+    if (seen.name[0]) r.name(seen.name);
+    r.put(" of cord ");
+    r.id(CordTable::id_of(seen.cord));
+    r.put(seen.kind == Kind::main_flow ? ", main flow: " : ": ");
+    put_state(r, seen);
+    if (seen.still) {
+        if (seen.deadline != never) put_left(r, ", ", seen.deadline, now_);
+        put_scopes(r, seen, now_);
+    }
+    put_rest(r, seen);
+    if (frames) put_frames(r, *frames);
+}
+
+void TextDump::group(const StackGroup& group, bool with_frames) {
+    Report& r = out_;
+    put_grouped(r, group.count);
+    r.put(group.count == 1 ? " fiber" : " fibers");
+    if (group.state != FIBER_WAITING || !group.frames.count) {
+        r.put(", ");
+        r.put(text_of_state(group.state));
+    }
+    for (int i = 0; i < group.frames.count; i++) {
+        r.put(i ? " ← " : ": ");
+        const Frame& frame = group.frames.at[i];
+        if (frame.symbol && frame.symbol->name) {
+            put_plain(r, name_for_people(*frame.symbol));
+        } else {
+            r.put("0x");
+            r.number(frame.pc, 16);
+        }
+    }
+    if (group.frames.count && group.frames.end != FramesEnd::outermost) r.put(" ← …");
+    r.put("\n    ");
+    int ids = group.count < StackGroup::ids_most ? int(group.count) : StackGroup::ids_most;
+    for (int i = 0; i < ids; i++) {
+        r.put(i ? ", " : "fiber ");
+        r.id(group.ids[i]);
+    }
+    if (group.count > uint64_t(ids)) r.put(", …");
+    r.put('\n');
+    if (with_frames) put_frames(r, group.frames);
+}
+
+void TextDump::incomplete(const char* what) {
+    out_.put(what);
+    out_.put('\n');
+}
+
+void TextDump::end() {}
+
+} // namespace fiberrt

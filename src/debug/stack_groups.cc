@@ -1,0 +1,83 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+#include "debug/stack_groups.h"
+
+#include <string.h>
+
+namespace fiberrt {
+
+namespace {
+
+// By which frames are equal. Of a public function of the library, each place in it counts as the same.
+uintptr_t key_of(const Frame& frame) {
+    bool is_public = frame.symbol && frame.symbol->name && name_for_people(*frame.symbol) != frame.symbol->name;
+    return is_public ? frame.pc - frame.symbol->offset : frame.pc;
+}
+
+bool are_equal(const Frames& one, const Frames& other) {
+    if (one.count != other.count || one.end != other.end) return false;
+    for (int i = 0; i < one.count; i++) {
+        if (key_of(one.at[i]) != key_of(other.at[i])) return false;
+    }
+    return true;
+}
+
+// Merges two sorted lists. Of groups of the same size, the first list's comes first.
+StackGroup* merge(StackGroup* one, StackGroup* other) {
+    StackGroup* first = nullptr;
+    StackGroup** end = &first;
+    while (one && other) {
+        StackGroup*& larger = one->count >= other->count ? one : other;
+        *end = larger;
+        end = &larger->next;
+        larger = larger->next;
+    }
+    *end = one ? one : other;
+    return first;
+}
+
+} // namespace
+
+void StackGroups::add(uint64_t id, int state, const Frames& frames) {
+    uint64_t hash = hash_step(uint64_t(state), uint64_t(frames.end));
+    for (int i = 0; i < frames.count; i++) hash = hash_step(hash, key_of(frames.at[i]));
+    StackGroup** place = trie_place(&root_, hash, [&](const StackGroup& group) {
+        return group.state == state && are_equal(group.frames, frames);
+    });
+    if (!*place) {
+        auto* group = arena_.make<StackGroup>();
+        auto* kept = arena_.make<Frame>(size_t(frames.count));
+        if (!group || !kept) {
+            left_out_++;
+            return;
+        }
+        if (frames.count) memcpy(kept, frames.at, size_t(frames.count) * sizeof *kept);
+        group->hash = hash;
+        group->state = state;
+        group->frames = {kept, frames.count, frames.end};
+        group->next = list_;
+        *place = list_ = group;
+    }
+    StackGroup& group = **place;
+    if (group.count < StackGroup::ids_most) group.ids[group.count] = id;
+    group.count++;
+}
+
+// A merge sort from below: lists[n] is null or a sorted list of 2 to the power of n groups.
+StackGroup* StackGroups::sorted() {
+    StackGroup* lists[64] = {};
+    while (StackGroup* group = list_) {
+        list_ = group->next;
+        group->next = nullptr;
+        int n = 0;
+        for (; lists[n]; n++) {
+            group = merge(group, lists[n]); // list_ has the last groups first, so the later ones are the older ones
+            lists[n] = nullptr;
+        }
+        lists[n] = group;
+    }
+    StackGroup* all = nullptr;
+    for (StackGroup* list : lists) all = merge(list, all);
+    return list_ = all;
+}
+
+} // namespace fiberrt

@@ -1,0 +1,63 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+// Groups fibers that have the same state and the same stack, for dumps of many fibers.
+#pragma once
+
+#include "base/arena.h"
+#include "debug/symbols.h"
+
+#include <stdint.h>
+
+namespace fiberrt {
+
+struct Frame {
+    uintptr_t pc;
+    const Symbol* symbol; // null: there was no memory for it
+};
+
+// Why the frames of a stack end with the last one.
+enum class FramesEnd : uint8_t {
+    outermost, // it is the outermost frame
+    lost,      // the stack cannot be followed further
+    cut,       // there are more than a dump has room for
+};
+
+// The frames of a stack, innermost first, without the library's own inside of the public call and outside of the
+// fiber's function.
+struct Frames {
+    const Frame* at;
+    int count;
+    FramesEnd end;
+};
+
+struct StackGroup {
+    static constexpr int ids_most = 8;
+
+    uint64_t hash;
+    StackGroup* child[4];
+    uint64_t count; // of fibers
+    int state;      // FIBER_NEW ...
+    Frames frames;
+    uint64_t ids[ids_most]; // of the first fibers
+    StackGroup* next;       // in the list
+};
+
+class StackGroups {
+public:
+    explicit StackGroups(Arena& arena) : arena_(arena) {}
+
+    void add(uint64_t id, int state, const Frames& frames);
+
+    // The groups as a list, the largest first.
+    StackGroup* sorted();
+
+    // Fibers that are in no group, because there was no memory.
+    uint64_t left_out() const { return left_out_; }
+
+private:
+    Arena& arena_;
+    StackGroup* root_ = nullptr;
+    StackGroup* list_ = nullptr;
+    uint64_t left_out_ = 0;
+};
+
+} // namespace fiberrt
