@@ -4,6 +4,13 @@
 
 #include "core/cord.h"
 
+// A label behind the instructions that save the caller's registers. Without the jump, which is never made, compilers
+// take the address of the label for that of the function's beginning, where no register has been saved.
+#define FIBERRT_HERE(label)             \
+    asm volatile goto("" : : : : label); \
+    label:                              \
+    static_cast<void>(0)
+
 namespace fiberrt {
 
 // Notes the frame of a function, and the fiber on whose stack it lies, as long as the frame exists. The function saves

@@ -153,7 +153,7 @@ constexpr int64_t starved_ns = 1'000'000;
 // Sleeps until a fiber may be runnable, or until at_most; none is runnable now.
 [[gnu::noinline]] void poll_and_wait(Cord& cord, int64_t at_most) {
     __builtin_unwind_init();
-here:
+    FIBERRT_HERE(here);
     NotedFrame noted(cord, &&here, __builtin_dwarf_cfa());
     KeepErrno keep;
     if (cord.work && cord.work->ops->idle(cord)) return;
