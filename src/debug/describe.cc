@@ -8,6 +8,7 @@
 #include "base/readable.h"
 #include "core/backend.h"
 #include "core/handles.h"
+#include "core/noted_frame.h"
 #include "debug/look.h"
 #include "debug/texts.h"
 #include "debug/unwind.h"
@@ -56,17 +57,6 @@ void set_name(Fiber* fiber, const char* name) {
     copy_name(fiber->name, sizeof fiber->name, name);
 }
 
-namespace {
-
-uint64_t object_of(const WaitSnapshot& wait) {
-    switch (wait.what) {
-    case WaitFor::op: return 0; // see fiber_info_t.wait_fd
-    case WaitFor::primitive: return wait.primitive;
-    default: return wait.target;
-    }
-}
-
-// The earliest deadline that ends the fiber's wait.
 int64_t deadline_of(const Snapshot& fiber) {
     int64_t earliest = fiber.deadline;
     for (int i = 0; i < fiber.scope_count; i++) {
@@ -75,6 +65,16 @@ int64_t deadline_of(const Snapshot& fiber) {
         if (scope.shield & pending_timeout) break;
     }
     return earliest;
+}
+
+namespace {
+
+uint64_t object_of(const WaitSnapshot& wait) {
+    switch (wait.what) {
+    case WaitFor::op: return 0; // see fiber_info_t.wait_fd
+    case WaitFor::primitive: return wait.primitive;
+    default: return wait.target;
+    }
 }
 
 void describe_wait(const Snapshot& seen, fiber_info_t* out) {
@@ -211,7 +211,7 @@ fiber_stats_t stats_in(const CordWorld& cord, uint64_t given, uint64_t in_flight
 
 [[gnu::noinline]] void follow_own_stack(Backtrace& out) {
     __builtin_unwind_init();
-here:
+    FIBERRT_HERE(here);
     look_lock(); // the unwinder's memory
     unwind_from(&&here, static_cast<char*>(__builtin_dwarf_cfa()), nullptr, out);
     look_unlock();

@@ -47,6 +47,9 @@ int stats_of_any(Cord& cord, uint32_t generation, fiber_stats_t* out);
 // functions. Returns how many; -EBUSY: it runs, or gives no chance to look; -ESRCH.
 int backtrace_of(Fiber* fiber, fiber_t handle, const void* caller, void** frames, int most);
 
+// The earliest deadline that ends the fiber's wait; `never`: there is none.
+int64_t deadline_of(const Snapshot& fiber);
+
 // Follows the stack of a fiber during a look of it, for use as its LookMore. trace: a Backtrace; its count is -1 if the
 // fiber's thread runs on the stack.
 void follow_stack(const Snapshot& seen, void* trace);

@@ -8,8 +8,10 @@
 #include "debug/describe.h"
 #include "debug/dump_json.h"
 #include "debug/dump_text.h"
+#include "debug/wait_graph.h"
 
 #include <errno.h>
+#include <new>
 
 namespace fiberrt {
 
@@ -22,11 +24,70 @@ constexpr unsigned json = FIBER_DUMP_JSON, grouped = FIBER_DUMP_GROUPED, with_fr
 constexpr int looks_most = 32;
 constexpr int frames_most = 128; // of a stack
 
-struct Looks {
-    Look looks[looks_most];
-    Snapshot seen[looks_most];
-    Backtrace traces[looks_most];
-    void* frames[looks_most][frames_most];
+// Room for some looks at a time, and for the frames that they find.
+class Looks {
+public:
+    // False: there is no memory. Then there is room for one look without frames.
+    bool begin(Arena& arena) {
+        auto* memory = arena.make<Memory>();
+        if (!memory) return false;
+        looks_ = memory->looks;
+        seen_ = memory->seen;
+        traces_ = memory->traces;
+        frames_ = memory->frames[0];
+        most_ = looks_most;
+        return true;
+    }
+
+    // Looks at all fibers of the process, and calls visit(snapshot, backtrace) for each. caller: an address in the
+    // function with which the calling fiber's own frames begin.
+    template <class Visit>
+    void at_all_fibers(bool frames, const void* caller, Visit visit) {
+        fibers.each([&](Fiber* fiber) {
+            fiber_t handle = {id_in(fiber)};
+            if (!handle.id) return;
+            void** room = frames_ ? frames_ + count_ * frames_most : nullptr;
+            traces_[count_] = {room, frames_most, 0, true, 0};
+            looks_[count_] = {fiber, handle, &seen_[count_], &traces_[count_]};
+            if (++count_ == most_) at_some(frames, caller, visit);
+        });
+        at_some(frames, caller, visit);
+    }
+
+private:
+    template <class Visit>
+    void at_some(bool frames, const void* caller, Visit visit) {
+        look_at_all(looks_, count_, frames ? follow_stack : nullptr);
+        for (int i = 0; i < count_; i++) {
+            if (looks_[i].error) continue;
+            Backtrace& trace = traces_[i];
+            if (frames && is_caller(looks_[i].fiber)) {
+                trace.from = caller;
+                follow_own_stack(trace);
+            } else if (!seen_[i].still) {
+                trace.count = 0;
+            }
+            visit(seen_[i], trace);
+        }
+        count_ = 0;
+    }
+
+    struct Memory {
+        Look looks[looks_most];
+        Snapshot seen[looks_most];
+        Backtrace traces[looks_most];
+        void* frames[looks_most][frames_most];
+    };
+
+    Look one_look_;
+    Snapshot one_seen_;
+    Backtrace one_trace_;
+    Look* looks_ = &one_look_;
+    Snapshot* seen_ = &one_seen_;
+    Backtrace* traces_ = &one_trace_;
+    void** frames_ = nullptr;
+    int most_ = 1;
+    int count_ = 0;
 };
 
 FramesEnd end_of(const Backtrace& trace) {
@@ -34,21 +95,29 @@ FramesEnd end_of(const Backtrace& trace) {
     return trace.count == trace.most ? FramesEnd::cut : FramesEnd::outermost;
 }
 
+// Makes frames for people out of a backtrace.
 class FrameFinder {
 public:
-    explicit FrameFinder(Symbols& symbols) : symbols_(symbols) {}
+    // False: there is no memory.
+    bool begin(Arena& arena) { return (frames_ = arena.make<Frame>(frames_most)); }
 
-    // The frames of the backtrace, without the library's own at both ends, if any are left then. Valid until the next
-    // call.
-    Frames of(const Backtrace& trace) {
+    // The frames without the library's own at both ends, if any are left then. Valid until the next call.
+    Frames of(const Backtrace& trace, Symbols& symbols) {
         int count = trace.count > 0 ? trace.count : 0;
         for (int i = 0; i < count; i++) {
             auto pc = reinterpret_cast<uintptr_t>(trace.frames[i]);
-            frames_[i] = {pc, symbols_.of(pc)};
+            frames_[i] = {pc, symbols.of(pc)};
         }
         int first = 0;
         int last = count;
         while (first < last && is_own(first)) first++;
+        // Outside of the library's own frames, a thread's stack has some of the C library.
+        constexpr int of_threads = 3;
+        for (int outer = 0; outer <= of_threads && last - 1 - outer > first; outer++) {
+            if (!is_own(last - 1 - outer)) continue;
+            last -= outer;
+            break;
+        }
         while (last > first && is_own(last - 1)) last--;
         if (first == last) {
             first = 0;
@@ -58,62 +127,57 @@ public:
     }
 
 private:
-    bool is_own(int i) const { return frames_[i].symbol && is_internal(*frames_[i].symbol); }
+    bool is_own(int i) const { return frames_[i].symbol && frames_[i].symbol->is_internal; }
 
-    Symbols& symbols_;
-    Frame frames_[frames_most];
+    Frame* frames_ = nullptr;
 };
 
-// Looks at all fibers of the process, and calls visit(snapshot, backtrace) for each.
-template <class Visit>
-void look_at_all_fibers(Looks& some, bool frames, const void* caller, Visit visit) {
-    int count = 0;
-    auto look_at_some = [&] {
-        look_at_all(some.looks, count, frames ? follow_stack : nullptr);
-        for (int i = 0; i < count; i++) {
-            if (some.looks[i].error) continue;
-            Backtrace& trace = some.traces[i];
-            if (frames && is_caller(some.looks[i].fiber)) {
-                trace.from = caller;
-                follow_own_stack(trace);
-            } else if (!some.seen[i].still) {
-                trace.count = 0;
-            }
-            visit(some.seen[i], trace);
+struct FoundCircle {
+    WaitCircle circle;
+    FoundCircle* next;
+};
+
+// Puts the dead-locks, then the circles that may end.
+template <class Form>
+void put_circles(Form& form, WaitGraph& graph, Arena& arena) {
+    FoundCircle* uncertain = nullptr;
+    for (WaitCircle circle; graph.next(circle);) {
+        if (circle.certain) {
+            form.dead_lock(circle);
+        } else if (auto* found = arena.make<FoundCircle>()) {
+            *found = {circle, uncertain};
+            uncertain = found;
+        } else {
+            form.incomplete("some waits in circles are not listed: there was no memory"); // coverage: no memory
         }
-        count = 0;
-    };
-    fibers.each([&](Fiber* fiber) {
-        fiber_t handle = {id_in(fiber)};
-        if (!handle.id) return;
-        some.traces[count] = {some.frames[count], frames_most, 0, true, 0};
-        some.looks[count] = {fiber, handle, &some.seen[count], &some.traces[count]};
-        if (++count == looks_most) look_at_some();
-    });
-    look_at_some();
+    }
+    for (; uncertain; uncertain = uncertain->next) form.circle(uncertain->circle);
+    if (graph.lacks_memory()) form.incomplete("dead-locks were not found: there was no memory");
 }
 
 template <class Form>
 int dump_in(Form& form, Report& report, Arena& arena, Symbols& symbols, unsigned flags, const void* caller) {
-    auto* some = arena.make<Looks>();
-    void* memory = arena.take(sizeof(FrameFinder));
-    if (!some || !memory) return -ENOMEM;
-    auto* finder = new (memory) FrameFinder(symbols);
+    Looks looks;
+    FrameFinder finder;
     bool frames = flags & (with_frames | grouped);
+    if ((!looks.begin(arena) || !finder.begin(arena)) && flags) return -ENOMEM;
     StackGroups groups(arena);
+    WaitGraph graph(arena);
     form.begin(flags & grouped);
     cords.each([&](Cord* cord) { form.cord(cord); });
-    look_at_all_fibers(*some, frames, caller, [&](const Snapshot& seen, const Backtrace& trace) {
+    looks.at_all_fibers(frames, caller, [&](const Snapshot& seen, const Backtrace& trace) {
+        graph.add(seen);
         if (flags & grouped) {
-            groups.add(seen.id, public_state(seen.state), finder->of(trace));
+            groups.add(seen, finder.of(trace, symbols));
         } else if (frames) {
-            Frames found = finder->of(trace);
+            Frames found = finder.of(trace, symbols);
             form.fiber(seen, trace.function, &found);
         } else {
             form.fiber(seen, 0, nullptr);
         }
     });
     for (StackGroup* group = groups.sorted(); group; group = group->next) form.group(*group, flags & with_frames);
+    put_circles(form, graph, arena);
     if (groups.left_out()) form.incomplete("some fibers are in no group: there was no memory");
     form.end();
     return report.end();

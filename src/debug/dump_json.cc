@@ -26,6 +26,14 @@ constexpr const char version[] =
 
 void string_or_null(Json& out, const char* key, const char* text) { text ? out.string(key, text) : out.null(key); }
 
+void put_left(Json& out, const char* key, int64_t deadline, int64_t now) {
+    if (deadline == FIBER_FOREVER) {
+        out.null(key);
+    } else {
+        out.number(key, deadline > now ? uint64_t(deadline - now) : 0);
+    }
+}
+
 } // namespace
 
 void JsonDump::begin(bool grouped) {
@@ -62,18 +70,19 @@ void JsonDump::cord(Cord* cord) {
     out_.end_object();
 }
 
-// The list of cords ends when the first fiber or group comes.
+// Begins a list of the whole object, and ends the ones before it.
 void JsonDump::to_list(List list) {
-    if (list_ == list) return;
-    if (list_ == List::cords) {
+    while (list_ < list) {
+        list_ = List(int(list_) + 1);
         out_.end_array();
-        out_.array(grouped_ ? "groups" : "fibers");
-        list_ = List::fibers;
+        switch (list_) {
+        case List::cords: break;
+        case List::fibers: out_.array(grouped_ ? "groups" : "fibers"); break;
+        case List::dead_locks: out_.array("deadlocks"); break;
+        case List::circles: out_.array("wait_circles"); break;
+        case List::incomplete: out_.array("incomplete"); break;
+        }
     }
-    if (list_ == list) return;
-    out_.end_array();
-    out_.array("incomplete");
-    list_ = list;
 }
 
 void JsonDump::frames(const Frames& frames) {
@@ -86,7 +95,7 @@ void JsonDump::frames(const Frames& frames) {
         string_or_null(out_, "symbol", symbol && symbol->name ? name_for_people(*symbol) : nullptr);
         if (symbol && symbol->name) out_.number("offset", symbol->offset);
         string_or_null(out_, "object", symbol ? symbol->object : nullptr);
-        if (symbol && symbol->object) out_.number("object_offset", symbol->object_offset);
+        if (symbol && symbol->object_offset) out_.number("object_offset", symbol->object_offset);
         out_.end_object();
     }
     out_.end_array();
@@ -110,11 +119,7 @@ void JsonDump::fiber(const Snapshot& seen, uintptr_t function, const Frames* its
     out_.signed_number("wait_fd", info.wait_fd);
     out_.id("wait_object", info.wait_object);
     out_.id("wait_fiber", info.wait_fiber);
-    if (info.wait_deadline_ns == FIBER_FOREVER) {
-        out_.null("wait_left_ns");
-    } else {
-        out_.number("wait_left_ns", info.wait_deadline_ns > now_ ? uint64_t(info.wait_deadline_ns - now_) : 0);
-    }
+    put_left(out_, "wait_left_ns", info.wait_deadline_ns, now_);
     out_.id("parent", info.parent);
     out_.id("parent_scope", info.parent_scope);
     out_.address("function", info.function);
@@ -132,10 +137,30 @@ void JsonDump::group(const StackGroup& group, bool) {
     out_.object();
     out_.number("count", group.count);
     out_.string("state", text_of_state(group.state));
+    out_.string("wait", group.wait);
     out_.array("fibers");
     for (uint64_t i = 0; i < group.count && i < StackGroup::ids_most; i++) out_.id(nullptr, group.ids[i]);
     out_.end_array();
     frames(group.frames);
+    out_.end_object();
+}
+
+void JsonDump::ids_of(const char* key, const WaitCircle& circle) {
+    out_.array(key);
+    for (int i = 0; i < circle.count; i++) out_.id(nullptr, circle.fibers[i].id);
+    out_.end_array();
+}
+
+void JsonDump::dead_lock(const WaitCircle& circle) {
+    to_list(List::dead_locks);
+    ids_of(nullptr, circle);
+}
+
+void JsonDump::circle(const WaitCircle& circle) {
+    to_list(List::circles);
+    out_.object();
+    ids_of("fibers", circle);
+    put_left(out_, "left_ns", circle.deadline, now_);
     out_.end_object();
 }
 

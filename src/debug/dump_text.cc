@@ -131,21 +131,13 @@ void put_frame(Report& r, const Frame& frame, int number) {
     if (symbol && symbol->object) {
         r.put(" (");
         put_plain(r, symbol->object);
-        r.put("+0x");
-        r.number(symbol->object_offset, 16);
+        if (symbol->object_offset) {
+            r.put("+0x");
+            r.number(symbol->object_offset, 16);
+        }
         r.put(')');
     }
     r.put('\n');
-}
-
-const char* text_of_state(int state) {
-    switch (state) {
-    case FIBER_NEW: return "new";
-    case FIBER_RUNNABLE: return "runnable";
-    case FIBER_RUNNING: return "running";
-    case FIBER_WAITING: return "waiting";
-    default: return "ended, not joined";
-    }
 }
 
 const char* text_of(FramesEnd end) {
@@ -198,22 +190,22 @@ void TextDump::fiber(const Snapshot& seen, uintptr_t, const Frames* frames) {
 void TextDump::group(const StackGroup& group, bool with_frames) {
     Report& r = out_;
     put_grouped(r, group.count);
-    r.put(group.count == 1 ? " fiber" : " fibers");
-    if (group.state != FIBER_WAITING || !group.frames.count) {
-        r.put(", ");
-        r.put(text_of_state(group.state));
-    }
-    for (int i = 0; i < group.frames.count; i++) {
-        r.put(i ? " ← " : ": ");
-        const Frame& frame = group.frames.at[i];
-        if (frame.symbol && frame.symbol->name) {
-            put_plain(r, name_for_people(*frame.symbol));
+    r.put(group.count == 1 ? " fiber: " : " fibers: ");
+    const Frames& frames = group.frames;
+    // The public function that waits says more than the reason to wait.
+    bool tells_wait = !frames.count || group.state != FIBER_WAITING || !is_public_frame(frames.at[0]);
+    if (tells_wait) r.put(group.wait);
+    for (int i = 0; i < frames.count; i++) {
+        if (i || tells_wait) r.put(" ← ");
+        const Symbol* symbol = frames.at[i].symbol;
+        if (symbol && symbol->name) {
+            put_plain(r, name_for_people(*symbol));
         } else {
             r.put("0x");
-            r.number(frame.pc, 16);
+            r.number(frames.at[i].pc, 16);
         }
     }
-    if (group.frames.count && group.frames.end != FramesEnd::outermost) r.put(" ← …");
+    if (frames.count && frames.end != FramesEnd::outermost) r.put(" ← …");
     r.put("\n    ");
     int ids = group.count < StackGroup::ids_most ? int(group.count) : StackGroup::ids_most;
     for (int i = 0; i < ids; i++) {
@@ -223,6 +215,52 @@ void TextDump::group(const StackGroup& group, bool with_frames) {
     if (group.count > uint64_t(ids)) r.put(", …");
     r.put('\n');
     if (with_frames) put_frames(r, group.frames);
+}
+
+namespace {
+
+// Puts a line for each fiber of a circle: "fiber A waits for a lock at 0x… held by fiber B".
+void put_circle(Report& r, const WaitCircle& circle) {
+    for (int i = 0; i < circle.count; i++) {
+        const Snapshot& seen = circle.fibers[i];
+        const Snapshot& other = circle.fibers[(i + 1) % circle.count];
+        r.put("    fiber ");
+        r.id(seen.id);
+        if (seen.name[0]) r.name(seen.name);
+        r.put(' ');
+        put_state(r, seen);
+        WaitFor what = seen.has_wait ? seen.wait.what : WaitFor::fiber;
+        if (what == WaitFor::primitive) {
+            r.put(" at 0x");
+            r.number(seen.wait.primitive, 16);
+            r.put(", held by fiber ");
+            r.id(other.id);
+        } else if (what == WaitFor::cord) {
+            r.put(", whose main flow is fiber ");
+            r.id(other.id);
+        } else if (what == WaitFor::children || what == WaitFor::quiet) {
+            r.put(", such as fiber ");
+            r.id(other.id);
+        }
+        r.put('\n');
+    }
+}
+
+} // namespace
+
+void TextDump::dead_lock(const WaitCircle& circle) {
+    out_.put("dead-lock: fibers wait for each other, in a circle\n");
+    put_circle(out_, circle);
+}
+
+void TextDump::circle(const WaitCircle& circle) {
+    if (circle.deadline != never) {
+        put_left(out_, "fibers wait for each other, until a deadline, ", circle.deadline, now_);
+    } else {
+        out_.put("fibers wait for each other, unless another one intervenes");
+    }
+    out_.put('\n');
+    put_circle(out_, circle);
 }
 
 void TextDump::incomplete(const char* what) {

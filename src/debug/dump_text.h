@@ -6,6 +6,7 @@
 #include "core/cord.h"
 #include "debug/look.h"
 #include "debug/stack_groups.h"
+#include "debug/wait_graph.h"
 
 namespace fiberrt {
 
@@ -17,6 +18,8 @@ public:
     void cord(Cord* cord);
     void fiber(const Snapshot& seen, uintptr_t function, const Frames* frames);
     void group(const StackGroup& group, bool with_frames);
+    void dead_lock(const WaitCircle& circle);
+    void circle(const WaitCircle& circle); // of waits, which may end
     void incomplete(const char* what);
     void end();
 

@@ -97,6 +97,9 @@ int read_locked(Fiber* fiber, fiber_t handle, Snapshot& out) {
         Locked locked(fiber->remote.lock);
         memcpy(out.name, fiber->name, sizeof out.name);
         out.scope = scope_of_child(fiber, &out.parent);
+        constexpr uint8_t stops = request_cancel | request_interrupt | request_scopes;
+        const RemoteRequests& remote = fiber->remote;
+        out.is_asked_to_stop = remote.generation == id_generation(handle.id) && (remote.requested & stops);
     }
     out.name[sizeof out.name - 1] = '\0';
     if (fiber->requests.asked_elsewhere && !out.detached) out.detached = detach_is_coming(fiber);

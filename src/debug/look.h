@@ -38,6 +38,7 @@ struct ScopeSnapshot {
 struct WaitSnapshot {
     WaitFor what;
     uint64_t target; // fiber, foreign_fiber, cord: the handle; children: the scope's handle
+    bool for_all;    // children: for the ends of all, not of any
     struct {         // op
         OpCode code;
         int fd;
@@ -58,6 +59,7 @@ struct Snapshot {
     bool interrupted;
     bool permit;
     bool detached;
+    bool is_asked_to_stop; // another cord's cancel or interrupt is on its way
     char* stack_low; // null: it has no stack of the library's
     uint8_t stack_class;
     char name[FIBER_NAME_MAX];

@@ -77,6 +77,7 @@ bool read_wait(const Fiber* fiber, const Wait* at, WaitSnapshot& out) {
         Copy<Scope> scope;
         if (!scope.take(children->scope)) return false;
         out.target = make_id(Tag::scope, scope->index, scope->generation.load(std::memory_order_relaxed));
+        out.for_all = children->for_all;
         return true;
     }
     case WaitFor::op: {

@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 #include "debug/stack_groups.h"
 
+#include "debug/describe.h"
+#include "debug/wait_text.h"
+
 #include <string.h>
 
 namespace fiberrt {
@@ -9,8 +12,7 @@ namespace {
 
 // By which frames are equal. Of a public function of the library, each place in it counts as the same.
 uintptr_t key_of(const Frame& frame) {
-    bool is_public = frame.symbol && frame.symbol->name && name_for_people(*frame.symbol) != frame.symbol->name;
-    return is_public ? frame.pc - frame.symbol->offset : frame.pc;
+    return is_public_frame(frame) ? frame.pc - frame.symbol->offset : frame.pc;
 }
 
 bool are_equal(const Frames& one, const Frames& other) {
@@ -37,28 +39,41 @@ StackGroup* merge(StackGroup* one, StackGroup* other) {
 
 } // namespace
 
-void StackGroups::add(uint64_t id, int state, const Frames& frames) {
+bool is_public_frame(const Frame& frame) {
+    return frame.symbol && frame.symbol->is_public;
+}
+
+void StackGroups::add(const Snapshot& seen, const Frames& frames) {
+    int state = public_state(seen.state);
+    char wait[sizeof(Snapshot::wait.text) + 64];
+    Report text(-1);
+    put_wait_kind(text, seen);
+    text.take(wait, sizeof wait);
     uint64_t hash = hash_step(uint64_t(state), uint64_t(frames.end));
+    for (const char* c = wait; *c; c++) hash = hash_step(hash, uint64_t(*c));
     for (int i = 0; i < frames.count; i++) hash = hash_step(hash, key_of(frames.at[i]));
     StackGroup** place = trie_place(&root_, hash, [&](const StackGroup& group) {
-        return group.state == state && are_equal(group.frames, frames);
+        return group.state == state && !strcmp(group.wait, wait) && are_equal(group.frames, frames);
     });
     if (!*place) {
         auto* group = arena_.make<StackGroup>();
-        auto* kept = arena_.make<Frame>(size_t(frames.count));
-        if (!group || !kept) {
+        auto* kept_frames = arena_.make<Frame>(size_t(frames.count));
+        auto* kept_wait = arena_.make<char>(strlen(wait) + 1);
+        if (!group || !kept_frames || !kept_wait) {
             left_out_++;
             return;
         }
-        if (frames.count) memcpy(kept, frames.at, size_t(frames.count) * sizeof *kept);
+        if (frames.count) memcpy(kept_frames, frames.at, size_t(frames.count) * sizeof *kept_frames);
+        memcpy(kept_wait, wait, strlen(wait) + 1);
         group->hash = hash;
         group->state = state;
-        group->frames = {kept, frames.count, frames.end};
+        group->wait = kept_wait;
+        group->frames = {kept_frames, frames.count, frames.end};
         group->next = list_;
         *place = list_ = group;
     }
     StackGroup& group = **place;
-    if (group.count < StackGroup::ids_most) group.ids[group.count] = id;
+    if (group.count < StackGroup::ids_most) group.ids[group.count] = seen.id;
     group.count++;
 }
 

@@ -3,6 +3,7 @@
 #pragma once
 
 #include "base/arena.h"
+#include "debug/look.h"
 #include "debug/symbols.h"
 
 #include <stdint.h>
@@ -36,16 +37,20 @@ struct StackGroup {
     StackGroup* child[4];
     uint64_t count; // of fibers
     int state;      // FIBER_NEW ...
+    const char* wait; // why they wait or do not run, without numbers
     Frames frames;
     uint64_t ids[ids_most]; // of the first fibers
     StackGroup* next;       // in the list
 };
 
+// Whether this is the frame of a public function of the library, which is the innermost one of a fiber that waits in it.
+bool is_public_frame(const Frame& frame);
+
 class StackGroups {
 public:
     explicit StackGroups(Arena& arena) : arena_(arena) {}
 
-    void add(uint64_t id, int state, const Frames& frames);
+    void add(const Snapshot& seen, const Frames& frames);
 
     // The groups as a list, the largest first.
     StackGroup* sorted();

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// Finds symbols by the loader's tables.
+// Finds symbols by the maps of the process and the files that its code comes from.
 #include "debug/symbols.h"
 
-#include <dlfcn.h>
 #include <string.h>
+#include <sys/auxv.h>
 
 namespace fiberrt {
 
@@ -14,7 +14,13 @@ constexpr size_t prefix_length = sizeof prefix - 1;
 
 bool begins_with(const char* text, const char* begin) { return strncmp(text, begin, strlen(begin)) == 0; }
 
-bool is_public(const char* name) { return begins_with(name, "fiberrt_fiber_") && strcmp(name, "fiberrt_fiber_ended") != 0; }
+bool is_public(const char* name) {
+    return begins_with(name, "fiberrt_fiber_") && strcmp(name, "fiberrt_fiber_ended") != 0;
+}
+
+bool is_of_library(const char* name) {
+    return begins_with(name, "_ZN7fiberrt") || begins_with(name, "_ZNK7fiberrt") || begins_with(name, prefix);
+}
 
 } // namespace
 
@@ -31,30 +37,37 @@ const Symbol* Symbols::of(uintptr_t pc) {
     return symbol;
 }
 
-void Symbols::find(Symbol& symbol) {
-    Dl_info info;
-    // Within the call: a call may be the last instruction of a function.
-    if (!symbol.pc || !dladdr(reinterpret_cast<void*>(symbol.pc - 1), &info)) return;
-    symbol.object = info.dli_fname;
-    symbol.object_offset = symbol.pc - reinterpret_cast<uintptr_t>(info.dli_fbase);
-    if (!info.dli_sname) return;
-    symbol.name = info.dli_sname;
-    symbol.offset = symbol.pc - reinterpret_cast<uintptr_t>(info.dli_saddr);
+// Finds out whether the library is a file of its own.
+void Symbols::begin() {
+    begun_ = true;
+    const CodeRange* own = map_.at(reinterpret_cast<uintptr_t>(&is_public));
+    const CodeRange* program = map_.at(getauxval(AT_ENTRY));
+    if (own && program && own->file != program->file) library_ = own->file;
 }
 
-bool is_internal(const Symbol& symbol) {
-    if (!symbol.name) {
-        static const char* own_object = nullptr;
-        Dl_info info;
-        if (!own_object && dladdr(reinterpret_cast<void*>(&begins_with), &info)) own_object = info.dli_fname;
-        return symbol.object && own_object && strcmp(symbol.object, own_object) == 0;
-    }
-    return begins_with(symbol.name, "_ZN7fiberrt") || begins_with(symbol.name, "_ZNK7fiberrt") ||
-           (begins_with(symbol.name, prefix) && !is_public(symbol.name));
+void Symbols::find(Symbol& symbol) {
+    if (!symbol.pc) return;
+    if (!begun_) begin();
+    uintptr_t at = symbol.pc - 1; // within the call: a call may be the last instruction of a function
+    const CodeRange* range = map_.at(at);
+    if (!range) return;
+    symbol.object = range->file->path;
+    symbol.is_internal = range->file == library_;
+    const ElfFunctions& file = map_.functions_of(*range->file);
+    uint64_t address;
+    if (!address_in(file, at - range->begin + range->offset, &address)) return;
+    symbol.object_offset = address + 1;
+    const ElfFunction* function = function_at(file, address);
+    if (!function) return;
+    symbol.offset = symbol.object_offset - function->address;
+    symbol.name = name_of(range->file->path, file, *function, arena_);
+    if (!symbol.name) return;
+    symbol.is_public = is_public(symbol.name);
+    symbol.is_internal = !symbol.is_public && (symbol.is_internal || is_of_library(symbol.name));
 }
 
 const char* name_for_people(const Symbol& symbol) {
-    return is_public(symbol.name) ? symbol.name + prefix_length : symbol.name;
+    return symbol.is_public ? symbol.name + prefix_length : symbol.name;
 }
 
 } // namespace fiberrt

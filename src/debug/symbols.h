@@ -3,6 +3,7 @@
 #pragma once
 
 #include "base/arena.h"
+#include "debug/code_map.h"
 
 #include <stdint.h>
 
@@ -16,26 +17,29 @@ struct Symbol {
     const char* name;       // null: not known
     uint64_t offset;        // of the address in this function
     const char* object;     // the file that has the function; null: not known
-    uint64_t object_offset; // of the address in this file, as addr2line(1) and backtrace_symbols(3) have it
+    bool is_public;         // the function is one of fiberrt.h
+    bool is_internal;       // it is another one of the library's
+    uint64_t object_offset; // of the address, as this file counts addresses: addr2line(1) takes it. 0: not known
 };
 
 // Finds symbols, and keeps them.
 class Symbols {
 public:
-    explicit Symbols(Arena& arena) : arena_(arena) {}
+    explicit Symbols(Arena& arena) : arena_(arena), map_(arena) {}
 
     // The symbol of a return address. Null: there is no memory.
     const Symbol* of(uintptr_t pc);
 
 private:
+    void begin();
     void find(Symbol& symbol);
 
     Arena& arena_;
+    CodeMap map_;
+    bool begun_ = false;
+    const CodeFile* library_ = nullptr; // the library's own file; null: it is part of the program
     Symbol* found_ = nullptr;
 };
-
-// Whether the function is the library's own and no public one. In backtraces, such frames lie inside of a public call.
-bool is_internal(const Symbol& symbol);
 
 // The name of the function as a program knows it: fiber_read for fiberrt_fiber_read.
 const char* name_for_people(const Symbol& symbol);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 #include "debug/wait_text.h"
 
+#include "debug/texts.h"
 #include "io/op.h"
 #include "sync/waiting.h"
 
@@ -38,6 +39,25 @@ void put_wait(Report& r, const WaitSnapshot& wait) { // coverage: names
     case WaitFor::op: put_op(r, wait); break;
     case WaitFor::primitive: r.put(wait.text); break;
     default: break; // the text is complete
+    }
+}
+
+void put_wait_kind(Report& r, const Snapshot& seen) { // coverage: names
+    if (!seen.still || !seen.has_wait) {
+        r.put(text_of(seen.state));
+        if (seen.state == State::transferring) r.put("another fiber");
+        return;
+    }
+    const WaitSnapshot& wait = seen.wait;
+    switch (wait.what) {
+    case WaitFor::fiber:
+    case WaitFor::foreign_fiber: r.put("joins a fiber"); break;
+    case WaitFor::cord: r.put("joins a cord"); break;
+    case WaitFor::op:
+        r.put("waits for ");
+        r.put(name_of(wait.op.code));
+        break;
+    default: put_wait(r, wait);
     }
 }
 

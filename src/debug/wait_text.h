@@ -10,4 +10,7 @@ namespace fiberrt {
 // Puts why a fiber waits: "sleeps", "waits for read on descriptor 3".
 void put_wait(Report& r, const WaitSnapshot& wait);
 
+// Puts why a fiber waits or does not run, without numbers: many fibers have the same text.
+void put_wait_kind(Report& r, const Snapshot& seen);
+
 } // namespace fiberrt
