@@ -137,13 +137,13 @@ struct FoundCircle {
     FoundCircle* next;
 };
 
-// Puts the dead-locks, then the circles that may end.
+// Puts the deadlocks, then the circles that may end.
 template <class Form>
 void put_circles(Form& form, WaitGraph& graph, Arena& arena) {
     FoundCircle* uncertain = nullptr;
     for (WaitCircle circle; graph.next(circle);) {
         if (circle.certain) {
-            form.dead_lock(circle);
+            form.deadlock(circle);
         } else if (auto* found = arena.make<FoundCircle>()) {
             *found = {circle, uncertain};
             uncertain = found;
@@ -152,7 +152,7 @@ void put_circles(Form& form, WaitGraph& graph, Arena& arena) {
         }
     }
     for (; uncertain; uncertain = uncertain->next) form.circle(uncertain->circle);
-    if (graph.lacks_memory()) form.incomplete("dead-locks were not found: there was no memory");
+    if (graph.lacks_memory()) form.incomplete("deadlocks were not found: there was no memory");
 }
 
 template <class Form>

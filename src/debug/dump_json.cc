@@ -78,7 +78,7 @@ void JsonDump::to_list(List list) {
         switch (list_) {
         case List::cords: break;
         case List::fibers: out_.array(grouped_ ? "groups" : "fibers"); break;
-        case List::dead_locks: out_.array("deadlocks"); break;
+        case List::deadlocks: out_.array("deadlocks"); break;
         case List::circles: out_.array("wait_circles"); break;
         case List::incomplete: out_.array("incomplete"); break;
         }
@@ -151,8 +151,8 @@ void JsonDump::ids_of(const char* key, const WaitCircle& circle) {
     out_.end_array();
 }
 
-void JsonDump::dead_lock(const WaitCircle& circle) {
-    to_list(List::dead_locks);
+void JsonDump::deadlock(const WaitCircle& circle) {
+    to_list(List::deadlocks);
     ids_of(nullptr, circle);
 }
 

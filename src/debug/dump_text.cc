@@ -248,8 +248,8 @@ void put_circle(Report& r, const WaitCircle& circle) {
 
 } // namespace
 
-void TextDump::dead_lock(const WaitCircle& circle) {
-    out_.put("dead-lock: fibers wait for each other, in a circle\n");
+void TextDump::deadlock(const WaitCircle& circle) {
+    out_.put("deadlock: fibers wait for each other, in a circle\n");
     put_circle(out_, circle);
 }
 

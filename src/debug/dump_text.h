@@ -18,7 +18,7 @@ public:
     void cord(Cord* cord);
     void fiber(const Snapshot& seen, uintptr_t function, const Frames* frames);
     void group(const StackGroup& group, bool with_frames);
-    void dead_lock(const WaitCircle& circle);
+    void deadlock(const WaitCircle& circle);
     void circle(const WaitCircle& circle); // of waits, which may end
     void incomplete(const char* what);
     void end();
