@@ -2305,6 +2305,39 @@ FIBERRT_API int fiber_watchdog_start(const fiber_watchdog_t *options, size_t siz
  */
 FIBERRT_API int fiber_watchdog_stop(void) FIBERRT_LINKNAME(fiber_watchdog_stop);
 
+/**
+ * Makes a signal write a dump to fd, as fiber_dump_as(fd, flags) does; with signal 0, no signal does. A handler wakes a
+ * thread of the library's, which has no cord, so that a dump comes also when all cords are stuck. For example,
+ * fiber_dump_on_signal(SIGQUIT, 2, FIBER_DUMP_FRAMES | FIBER_DUMP_GROUPED) makes Ctrl-\ tell what the fibers do, and the
+ * program goes on.
+ *
+ * The environment variable FIBERRT_DUMP_SIGNAL (QUIT, say, or a number, or RTMIN+1) asks for this example without a
+ * change of the program. It is read before the first cord is opened. A later call replaces the signal.
+ *
+ * fd stays the caller's, and must stay open. A descriptor that takes nothing for a second cuts the dump off. A signal
+ * that comes during a dump leads to one more dump; several such signals are one. The child of a fork dumps by no signal,
+ * and may make this call.
+ *
+ * Errors: -EINVAL flags has an unknown bit, or signal is none that a thread can handle; -EBUSY the program has a handler
+ * for the signal, or, for an earlier signal, has installed its own since: then no signal writes a dump; -EAGAIN no thread
+ * can be made; -ENOMEM; -ENOTSUP in a simulation.
+ */
+FIBERRT_API int fiber_dump_on_signal(int signal, int fd, unsigned flags) FIBERRT_LINKNAME(fiber_dump_on_signal);
+
+/**
+ * Lets dumps tell the frames of fibers that run: they send this signal (SIGRTMIN + n, say) to the thread of each such
+ * fiber, whose handler stores its backtrace. With 0, dumps tell no frames of fibers that run, as before the call. No
+ * other code may use the signal. System calls that the kernel does not restart return EINTR (signal(7)).
+ *
+ * A dump waits a second in all for threads that do not answer, and at least ten milliseconds for each; it says which have
+ * not answered. Make the call before there are other threads: only threads whose cords are opened later, and the caller,
+ * get a stack for the handler and unblock the signal, and others are not asked. The child of a fork asks by no signal.
+ *
+ * Errors: -EINVAL signal is none that a thread can handle; -EBUSY the program has a handler for the signal, or, for an
+ * earlier signal, has installed its own since: then dumps ask by none; -ENOMEM; -ENOTSUP in a simulation.
+ */
+FIBERRT_API int fiber_dump_running_signal(int signal) FIBERRT_LINKNAME(fiber_dump_running_signal);
+
 /* ------------------------------------------------------------------------------------------------------------------
  * Unmodified libraries
  *

@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// Reports that a program can turn on to find mistakes: of stack overflows, and of fibers that keep their threads for
-// too long.
+// Reports that a program can turn on to find mistakes: of stack overflows, of fibers that keep their threads for too
+// long, and dumps by a signal.
 #include "api/api.h"
+#include "debug/dump.h"
+#include "debug/dump_signal.h"
 #include "debug/overflow.h"
 #include "debug/watchdog.h"
 
@@ -25,3 +27,10 @@ int fiber_watchdog_start(const fiber_watchdog_t* options, size_t size) {
 }
 
 int fiber_watchdog_stop(void) { return watchdog_stop(); }
+
+int fiber_dump_on_signal(int signal, int fd, unsigned flags) {
+    if (flags & ~dump_flags_known) return -EINVAL;
+    return dump_on_signal(signal, fd, flags);
+}
+
+int fiber_dump_running_signal(int signal) { return dump_running_signal(signal); }

@@ -7,6 +7,7 @@
 #include "core/handles.h"
 #include "debug/describe.h"
 #include "debug/dump_json.h"
+#include "debug/dump_signal.h"
 #include "debug/dump_text.h"
 #include "debug/wait_graph.h"
 
@@ -39,13 +40,14 @@ public:
         return true;
     }
 
-    // Looks at all fibers of the process, and calls visit(snapshot, backtrace) for each. caller: an address in the
-    // function with which the calling fiber's own frames begin.
+    // Looks at all fibers of the process, or at the only one, and calls visit(snapshot, backtrace, none) for
+    // each; `none` tells why there are no frames, or is null. caller: an
+    // address in the function with which the calling fiber's own frames begin.
     template <class Visit>
-    void at_all_fibers(bool frames, const void* caller, Visit visit) {
+    void at_all_fibers(bool frames, uint64_t only, const void* caller, Visit visit) {
         fibers.each([&](Fiber* fiber) {
             fiber_t handle = {id_in(fiber)};
-            if (!handle.id) return;
+            if (!handle.id || (only && handle.id != only)) return;
             void** room = frames_ ? frames_ + count_ * frames_most : nullptr;
             traces_[count_] = {room, frames_most, 0, true, 0};
             looks_[count_] = {fiber, handle, &seen_[count_], &traces_[count_]};
@@ -61,15 +63,37 @@ private:
         for (int i = 0; i < count_; i++) {
             if (looks_[i].error) continue;
             Backtrace& trace = traces_[i];
+            const char* none = nullptr;
             if (frames && is_caller(looks_[i].fiber)) {
                 trace.from = caller;
                 follow_own_stack(trace);
+            } else if (frames && (seen_[i].state == State::running || trace.count < 0)) {
+                none = ask_running(seen_[i], trace);
             } else if (!seen_[i].still) {
                 trace.count = 0;
             }
-            visit(seen_[i], trace);
+            visit(seen_[i], trace, none);
         }
         count_ = 0;
+    }
+
+    // Finds the frames of a fiber on whose stack its thread is, if the program has given a signal for that. Returns why
+    // there are none; null: there are some, or there is no signal.
+    const char* ask_running(const Snapshot& seen, Backtrace& trace) {
+        trace.count = 0;
+        ThreadFrames found;
+        if (!asks_running()) return nullptr;
+        constexpr int64_t least_ns = 10'000'000; // after threads that have not answered
+        int64_t before = clock_now();
+        const char* none = frames_of_running(seen, patience_ns_ > least_ns ? patience_ns_ : least_ns, found);
+        patience_ns_ -= clock_now() - before;
+        if (none) return none;
+        for (int i = found.first; i < found.count && trace.count < trace.most; i++)
+            trace.frames[trace.count++] = found.frames[i];
+        // The address of the innermost frame is no return address, but one byte further it is like one.
+        trace.frames[0] = static_cast<char*>(trace.frames[0]) + 1;
+        trace.complete = found.count < ThreadFrames::most;
+        return nullptr;
     }
 
     struct Memory {
@@ -88,6 +112,7 @@ private:
     void** frames_ = nullptr;
     int most_ = 1;
     int count_ = 0;
+    int64_t patience_ns_ = 1'000'000'000; // how long this dump waits for threads that it asks, in all
 };
 
 FramesEnd end_of(const Backtrace& trace) {
@@ -156,7 +181,8 @@ void put_circles(Form& form, WaitGraph& graph, Arena& arena) {
 }
 
 template <class Form>
-int dump_in(Form& form, Report& report, Arena& arena, Symbols& symbols, unsigned flags, const void* caller) {
+int dump_in(Form& form, Report& report, Arena& arena, Symbols& symbols, const DumpOptions& options) {
+    unsigned flags = options.flags;
     Looks looks;
     FrameFinder finder;
     bool frames = flags & (with_frames | grouped);
@@ -165,12 +191,15 @@ int dump_in(Form& form, Report& report, Arena& arena, Symbols& symbols, unsigned
     WaitGraph graph(arena);
     form.begin(flags & grouped);
     cords.each([&](Cord* cord) { form.cord(cord); });
-    looks.at_all_fibers(frames, caller, [&](const Snapshot& seen, const Backtrace& trace) {
+    looks.at_all_fibers(frames, options.only, options.caller, [&](const Snapshot& seen, const Backtrace& trace, const char* none) {
         graph.add(seen);
         if (flags & grouped) {
-            groups.add(seen, finder.of(trace, symbols));
+            Frames found = finder.of(trace, symbols);
+            found.none = none;
+            groups.add(seen, found);
         } else if (frames) {
             Frames found = finder.of(trace, symbols);
+            found.none = none;
             form.fiber(seen, trace.function, &found);
         } else {
             form.fiber(seen, 0, nullptr);
@@ -185,18 +214,18 @@ int dump_in(Form& form, Report& report, Arena& arena, Symbols& symbols, unsigned
 
 } // namespace
 
-int dump(int fd, unsigned flags, const void* caller) {
+int dump(int fd, const DumpOptions& options) {
     KeepErrno keep;
-    Report report(fd);
+    Report report(fd, options.timeout_ns);
     Arena arena;
     Symbols symbols(arena);
     int64_t now = clock_now();
-    if (flags & json) {
+    if (options.flags & json) {
         JsonDump form(report, symbols, now);
-        return dump_in(form, report, arena, symbols, flags, caller);
+        return dump_in(form, report, arena, symbols, options);
     }
     TextDump form(report, now);
-    return dump_in(form, report, arena, symbols, flags, caller);
+    return dump_in(form, report, arena, symbols, options);
 }
 
 } // namespace fiberrt

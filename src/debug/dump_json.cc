@@ -99,7 +99,8 @@ void JsonDump::frames(const Frames& frames) {
         out_.end_object();
     }
     out_.end_array();
-    out_.boolean("frames_complete", frames.end == FramesEnd::outermost);
+    out_.boolean("frames_complete", frames.end == FramesEnd::outermost && !frames.none);
+    if (frames.none) out_.string("frames_missing", frames.none);
 }
 
 void JsonDump::fiber(const Snapshot& seen, uintptr_t function, const Frames* its_frames) {

@@ -156,6 +156,11 @@ void put_frames(Report& r, const Frames& frames) {
         r.put(text);
         r.put('\n');
     }
+    if (frames.none) {
+        r.put("    no frames: ");
+        r.put(frames.none);
+        r.put('\n');
+    }
 }
 
 // 9,812

@@ -48,6 +48,10 @@ void StackGroups::add(const Snapshot& seen, const Frames& frames) {
     char wait[sizeof(Snapshot::wait.text) + 64];
     Report text(-1);
     put_wait_kind(text, seen);
+    if (frames.none) {
+        text.put("; ");
+        text.put(frames.none);
+    }
     text.take(wait, sizeof wait);
     uint64_t hash = hash_step(uint64_t(state), uint64_t(frames.end));
     for (const char* c = wait; *c; c++) hash = hash_step(hash, uint64_t(*c));
@@ -68,7 +72,7 @@ void StackGroups::add(const Snapshot& seen, const Frames& frames) {
         group->hash = hash;
         group->state = state;
         group->wait = kept_wait;
-        group->frames = {kept_frames, frames.count, frames.end};
+        group->frames = {kept_frames, frames.count, frames.end, frames.none};
         group->next = list_;
         *place = list_ = group;
     }

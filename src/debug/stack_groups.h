@@ -28,6 +28,7 @@ struct Frames {
     const Frame* at;
     int count;
     FramesEnd end;
+    const char* none = nullptr; // why there are none; null: there are some, or the state tells it
 };
 
 struct StackGroup {
