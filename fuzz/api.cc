@@ -1061,8 +1061,15 @@ void call_others() {
             if (result == -ESRCH) return 0; // it has ended meanwhile
             void* frames[8];
             int count = fiber_backtrace(target, frames, 1 + info.state);
-            return result == 0 && info.id == target.id && count <= 1 + info.state ? 0 : 1;
+            fiber_code_frame_t code_frames[2];
+            int code_count = fiber_code_frames(target, code_frames, 2);
+            return result == 0 && info.id == target.id && count <= 1 + info.state && code_count <= 2 ? 0 : 1;
         };
+        auto read = [](fiber_tag_t, int64_t (*copy)(void*, const void*, size_t), fiber_code_frame_t* frames, int) {
+            frames[0] = {};
+            return copy(&frames[0].line, &frames[0].reserved, sizeof frames[0].line) > 0 ? 1 : 0;
+        };
+        CALL(fiber_frames_reader_set, byte(), one_in(4) ? nullptr : "fuzz", one_in(4) ? nullptr : +read);
         RESULT(result, fiber_each, one_in(4) ? nullptr : +look, nullptr);
         FUZZ_CHECK(result <= 0);
         break;

@@ -2145,6 +2145,47 @@ FIBERRT_API int fiber_info(fiber_t fiber, fiber_info_t *out, size_t size) FIBERR
  */
 FIBERRT_API int fiber_backtrace(fiber_t fiber, void **frames, int max) FIBERRT_LINKNAME(fiber_backtrace);
 
+/* A frame of interpreted code, of a function of Python for example. Each text is UTF-8 and ends with a NUL. A text
+ * without room lacks its beginning, and begins with "..."; an empty one is not known. */
+typedef struct {
+    char function[112];
+    char file[136];
+    int32_t line;      /* from 1; 0: not known */
+    uint32_t reserved; /* 0 */
+} fiber_code_frame_t;
+
+/**
+ * A function that reads the frames of a fiber with this tag, innermost first, into frames, and returns how many: at most
+ * max. If there are more, or the next one cannot be read, its last frame has an empty `function`.
+ *
+ * Any thread may call it, at any time, with a lock of the library held. The fiber does not run, unless it is the
+ * caller; or it continues meanwhile, and the library drops the result. So memory that belongs to the fiber, or to the
+ * interpreter, may change or vanish: read it by `copy` alone, which returns how many bytes it has copied, or a negative
+ * error. The function must not wait, allocate memory, take a lock, or call this library.
+ */
+typedef int (*fiber_frames_reader_t)(fiber_tag_t tag, int64_t (*copy)(void *to, const void *from, size_t bytes),
+                                     fiber_code_frame_t *frames, int max);
+
+/**
+ * Sets the reader for fibers whose tag has this kind, on all cords; NULL removes it. Then fiber_code_frames and the dumps
+ * tell the frames that the interpreter has on these fibers. language names the interpreter's language in the dumps: 1 to
+ * 15 letters a to z. It must remain valid until another reader is set.
+ *
+ * Errors: -EINVAL kind is 0 or above FIBER_TAG_KIND_MAX, or language is no such name.
+ */
+FIBERRT_API int fiber_frames_reader_set(unsigned kind, const char *language, fiber_frames_reader_t read)
+    FIBERRT_LINKNAME(fiber_frames_reader_set);
+
+/**
+ * Stores the frames of interpreted code that a fiber has, innermost first, at most max, by the reader for its tag
+ * (fiber_frames_reader_set). Returns how many. The fiber may belong to any cord; its thread is neither stopped nor waited
+ * for, and all frames are of one moment. A fiber that has no tag, or whose tag has no reader, has no frames: 0.
+ *
+ * Errors: -EINVAL frames is NULL, or max is below 1; -EBUSY as for fiber_backtrace.
+ */
+FIBERRT_API int fiber_code_frames(fiber_t fiber, fiber_code_frame_t *frames, int max)
+    FIBERRT_LINKNAME(fiber_code_frames);
+
 /**
  * Calls visit for each fiber of the process, of all cords, until visit returns a value other than 0. Main flows, fibers
  * that have ended and wait to be joined, and the library's own fibers are among them. A fiber that is made or ends

@@ -2,6 +2,7 @@
 // Introspection: states, names and figures of fibers, statistics of cords, and the dump.
 #include "api/api.h"
 #include "base/copy_name.h"
+#include "debug/code_frames.h"
 #include "debug/describe.h"
 #include "debug/dump.h"
 
@@ -64,6 +65,25 @@ int fiber_backtrace(fiber_t handle, void** frames, int max) {
     if (where < 0) return where;
     const void* caller = __builtin_extract_return_addr(__builtin_return_address(0));
     return backtrace_of(fiber, handle, caller, frames, max);
+}
+
+// Whether a name has 1 to 15 letters a to z.
+static bool is_language(const char* name) {
+    size_t length = name ? strspn(name, "abcdefghijklmnopqrstuvwxyz") : 0;
+    return length && length < 16 && !name[length];
+}
+
+int fiber_frames_reader_set(unsigned kind, const char* language, fiber_frames_reader_t read) {
+    if (!kind || kind > FIBER_TAG_KIND_MAX || (read && !is_language(language))) return -EINVAL;
+    frames_reader_set(kind, language, read);
+    return 0;
+}
+
+int fiber_code_frames(fiber_t handle, fiber_code_frame_t* frames, int max) {
+    if (!frames || max < 1) return -EINVAL;
+    Fiber* fiber;
+    int where = find(handle, &fiber);
+    return where < 0 ? where : code_frames_of(fiber, handle, frames, max);
 }
 
 int fiber_each(int (*visit)(fiber_t fiber, void* arg), void* arg) { return visit ? each_fiber(visit, arg) : -EINVAL; }

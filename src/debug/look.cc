@@ -145,6 +145,7 @@ int read(Fiber* fiber, fiber_t handle, const Place& place, Snapshot& out) {
     out.detached = image->life.detached;
     out.stack_low = image->stack_low;
     out.stack_class = image->stack_class;
+    out.tag = {image->values.tag, image->extras.tag_kind};
     out.on_thread = place.on_thread;
     out.sleep_pc = place.sleep_pc;
     out.sleep_cfa = place.sleep_cfa;

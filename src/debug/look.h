@@ -62,6 +62,7 @@ struct Snapshot {
     bool is_asked_to_stop; // another cord's cancel or interrupt is on its way
     char* stack_low; // null: it has no stack of the library's
     uint8_t stack_class;
+    fiber_tag_t tag; // kind 0: none
     char name[FIBER_NAME_MAX];
     uint64_t scope;  // the handle of the scope that it is a child of; 0: none
     uint64_t parent; // and of the fiber that opened the scope

@@ -2,6 +2,7 @@
 // The module fiberrt._fiberrt: checks the interpreter, and adds the module's names.
 #include "fiber.h"
 #include "files.h"
+#include "frames.h"
 #include "functions.h"
 #include "loop.h"
 #include "mounts.h"
@@ -64,6 +65,7 @@ int execute(PyObject* module) {
     static const char version[] = Py_STRINGIFY(FIBERRT_VERSION_MAJOR) "." Py_STRINGIFY(
         FIBERRT_VERSION_MINOR) "." Py_STRINGIFY(FIBERRT_VERSION_PATCH);
     if (PyModule_AddStringConstant(module, "__version__", version) < 0) return -1;
+    if (frames_add() < 0) return -1;
     return settings_add(module);
 }
 

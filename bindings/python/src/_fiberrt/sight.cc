@@ -51,6 +51,37 @@ PyObject* frame(PyObject*, PyObject* object) {
     return found ? reinterpret_cast<PyObject*>(found) : Py_NewRef(Py_None);
 }
 
+// Returns the frames as the C library's dumps have them, read without the GIL.
+PyObject* core_frames(PyObject*, PyObject* object) {
+    if (!Py_IS_TYPE(object, &FiberType)) return PyErr_Format(PyExc_TypeError, "core_frames() takes a Fiber");
+    constexpr int most = 64;
+    fiber_code_frame_t frames[most];
+    fiber_t handle = reinterpret_cast<FiberObject*>(object)->handle;
+    int count;
+    Py_BEGIN_ALLOW_THREADS;
+    count = fiber_code_frames(handle, frames, most);
+    Py_END_ALLOW_THREADS;
+    if (count == -EBUSY || count == -ESRCH) Py_RETURN_NONE;
+    if (count < 0) return raise_errno(count);
+    PyObject* list = PyList_New(count);
+    for (int i = 0; list && i < count; i++) {
+        PyObject* frame = Py_BuildValue("(sis)", frames[i].file, int(frames[i].line), frames[i].function);
+        if (frame) {
+            PyList_SET_ITEM(list, i, frame);
+        } else {
+            Py_CLEAR(list);
+        }
+    }
+    return list;
+}
+
+// The number of the fiber's handle, by which the C library's dumps name it; 0 if it has ended.
+PyObject* id_of(PyObject*, PyObject* object) {
+    if (!Py_IS_TYPE(object, &FiberType)) return PyErr_Format(PyExc_TypeError, "id_of() takes a Fiber");
+    auto* fiber = reinterpret_cast<FiberObject*>(object);
+    return PyLong_FromUnsignedLongLong(fiber->done ? 0 : fiber->handle.id);
+}
+
 PyObject* thread_of(PyObject*, PyObject* object) {
     if (!Py_IS_TYPE(object, &FiberType)) return PyErr_Format(PyExc_TypeError, "thread_of() takes a Fiber");
     auto* fiber = reinterpret_cast<FiberObject*>(object);
@@ -99,6 +130,10 @@ PyMethodDef sight_functions[] = {
     {"fibers", fibers, METH_NOARGS,
      "fibers()\n--\n\nReturn the live fibers of all threads; each main flow comes first."},
     {"frame", frame, METH_O, "frame(fiber, /)\n--\n\nReturn the innermost frame of a fiber, or None."},
+    {"core_frames", core_frames, METH_O,
+     "core_frames(fiber, /)\n--\n\nReturn the frames of a fiber as the C library reads them, without the GIL: a list of "
+     "(file, line, function), the innermost first; or None if the fiber runs or has ended."},
+    {"id_of", id_of, METH_O, "id_of(fiber, /)\n--\n\nReturn the fiber's id in the C library, or 0 if it has ended."},
     {"running", running, METH_NOARGS,
      "running()\n--\n\nReturn a list with the running fiber, and the counter of switches, of each thread that has "
      "fibers "

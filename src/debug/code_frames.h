@@ -1,0 +1,28 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+// The frames that an interpreter has on a fiber, such as Python's. The library does not know interpreters: the program
+// sets a function that reads the frames of fibers with a certain kind of tag, which is called during a look.
+#pragma once
+
+#include "debug/look.h"
+#include "fiberrt.h"
+
+namespace fiberrt {
+
+struct CodeFrames {
+    fiber_code_frame_t* frames; // innermost first
+    int most;                   // room in frames
+    int count;
+    const char* language; // null: the fiber has no tag with a reader
+};
+
+// Sets the reader for tags of this kind. null: removes it.
+void frames_reader_set(unsigned kind, const char* language, fiber_frames_reader_t read);
+
+// Reads the frames of a fiber that is being looked at: call it in a LookMore, or for the calling fiber with look_lock()
+// held. As with all results of a LookMore, they count only if the fiber has stood still.
+void read_code_frames(const fiber_tag_t& tag, CodeFrames& out);
+
+// Reads the frames of any fiber. Returns how many; -EBUSY: it runs, or gives no chance to look; -ESRCH.
+int code_frames_of(Fiber* fiber, fiber_t handle, fiber_code_frame_t* frames, int most);
+
+} // namespace fiberrt
