@@ -4,7 +4,7 @@
 
 #include "base/keep_errno.h"
 #include "base/readable.h"
-#include "core/cord.h"
+#include "debug/describe.h"
 
 namespace fiberrt {
 
@@ -33,8 +33,10 @@ void read_code_frames(const fiber_tag_t& tag, CodeFrames& out) {
     const InterpreterReader& reader = readers[tag.kind];
     out.count = 0;
     out.language = reader.language;
+    out.missed = false;
     if (!reader.read) return;
     int count = reader.read(tag, copy_for_reader, out.frames, out.most);
+    out.missed = count < 0;
     out.count = count < 0 ? 0 : count < out.most ? count : out.most;
     for (int i = 0; i < out.count; i++) {
         fiber_code_frame_t& frame = out.frames[i];
@@ -42,14 +44,25 @@ void read_code_frames(const fiber_tag_t& tag, CodeFrames& out) {
     }
 }
 
+void miss_code_frames(const fiber_tag_t& tag, CodeFrames& out) {
+    look_lock();
+    out.count = 0;
+    out.language = readers[tag.kind].language;
+    out.missed = out.language;
+    look_unlock();
+}
+
+void read_own_code_frames(const fiber_tag_t& tag, CodeFrames& out) {
+    look_lock();
+    read_code_frames(tag, out);
+    look_unlock();
+}
+
 int code_frames_of(Fiber* fiber, fiber_t handle, fiber_code_frame_t* frames, int most) {
     KeepErrno keep;
-    CodeFrames out = {frames, most, 0, nullptr};
-    const Cord* here = cord_if_any();
-    if (here && here->sched.current == fiber && fiber->sched.state == State::running) {
-        look_lock();
-        read_code_frames({fiber->values.tag, fiber->extras.tag_kind}, out);
-        look_unlock();
+    CodeFrames out = {frames, most, 0, nullptr, false};
+    if (is_caller(fiber)) {
+        read_own_code_frames({fiber->values.tag, fiber->extras.tag_kind}, out);
         return out.count;
     }
     Snapshot seen;

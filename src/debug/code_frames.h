@@ -13,14 +13,21 @@ struct CodeFrames {
     int most;                   // room in frames
     int count;
     const char* language; // null: the fiber has no tag with a reader
+    bool missed;          // it may have frames, but they could not be read
 };
 
 // Sets the reader for tags of this kind. null: removes it.
 void frames_reader_set(unsigned kind, const char* language, fiber_frames_reader_t read);
 
-// Reads the frames of a fiber that is being looked at: call it in a LookMore, or for the calling fiber with look_lock()
-// held. As with all results of a LookMore, they count only if the fiber has stood still.
+// Reads the frames of a fiber that is being looked at: call it in a LookMore only. As with all results of a LookMore, they
+// count only if the fiber has stood still.
 void read_code_frames(const fiber_tag_t& tag, CodeFrames& out);
+
+// For a fiber that has not stood still.
+void miss_code_frames(const fiber_tag_t& tag, CodeFrames& out);
+
+// Reads the frames of the calling fiber.
+void read_own_code_frames(const fiber_tag_t& tag, CodeFrames& out);
 
 // Reads the frames of any fiber. Returns how many; -EBUSY: it runs, or gives no chance to look; -ESRCH.
 int code_frames_of(Fiber* fiber, fiber_t handle, fiber_code_frame_t* frames, int most);

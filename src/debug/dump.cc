@@ -5,6 +5,7 @@
 #include "base/arena.h"
 #include "base/keep_errno.h"
 #include "core/handles.h"
+#include "debug/code_frames.h"
 #include "debug/describe.h"
 #include "debug/dump_json.h"
 #include "debug/dump_signal.h"
@@ -24,6 +25,18 @@ constexpr unsigned json = FIBER_DUMP_JSON, grouped = FIBER_DUMP_GROUPED, with_fr
 // has few fibers.
 constexpr int looks_most = 32;
 constexpr int frames_most = 128; // of a stack
+constexpr int code_frames_most = 64;
+
+struct Stack {
+    Backtrace trace;
+    CodeFrames code;
+};
+
+void read_stack(const Snapshot& seen, void* arg) {
+    auto& stack = *static_cast<Stack*>(arg);
+    follow_stack(seen, &stack.trace);
+    read_code_frames(seen.tag, stack.code);
+}
 
 // Room for some looks at a time, and for the frames that they find.
 class Looks {
@@ -34,23 +47,25 @@ public:
         if (!memory) return false;
         looks_ = memory->looks;
         seen_ = memory->seen;
-        traces_ = memory->traces;
+        stacks_ = memory->stacks;
         frames_ = memory->frames[0];
+        code_frames_ = memory->code_frames[0];
         most_ = looks_most;
         return true;
     }
 
-    // Looks at all fibers of the process, or at the only one, and calls visit(snapshot, backtrace, none) for
-    // each; `none` tells why there are no frames, or is null. caller: an
-    // address in the function with which the calling fiber's own frames begin.
+    // Looks at all fibers of the process, or at the only one, and calls visit(snapshot, stack, none) for each;
+    // `none` tells why there are no frames, or is null. caller: an address in the function with which the calling
+    // fiber's own frames begin.
     template <class Visit>
     void at_all_fibers(bool frames, uint64_t only, const void* caller, Visit visit) {
         fibers.each([&](Fiber* fiber) {
             fiber_t handle = {id_in(fiber)};
             if (!handle.id || (only && handle.id != only)) return;
             void** room = frames_ ? frames_ + count_ * frames_most : nullptr;
-            traces_[count_] = {room, frames_most, 0, true, 0};
-            looks_[count_] = {fiber, handle, &seen_[count_], &traces_[count_]};
+            fiber_code_frame_t* code_room = code_frames_ ? code_frames_ + count_ * code_frames_most : nullptr;
+            stacks_[count_] = {{room, frames_most, 0, true, 0}, {code_room, code_frames_most, 0, nullptr, false}};
+            looks_[count_] = {fiber, handle, &seen_[count_], &stacks_[count_]};
             if (++count_ == most_) at_some(frames, caller, visit);
         });
         at_some(frames, caller, visit);
@@ -59,20 +74,23 @@ public:
 private:
     template <class Visit>
     void at_some(bool frames, const void* caller, Visit visit) {
-        look_at_all(looks_, count_, frames ? follow_stack : nullptr);
+        look_at_all(looks_, count_, frames ? read_stack : nullptr);
         for (int i = 0; i < count_; i++) {
             if (looks_[i].error) continue;
-            Backtrace& trace = traces_[i];
+            Backtrace& trace = stacks_[i].trace;
+            CodeFrames& code = stacks_[i].code;
+            if (frames && !seen_[i].still) miss_code_frames(seen_[i].tag, code);
             const char* none = nullptr;
             if (frames && is_caller(looks_[i].fiber)) {
                 trace.from = caller;
                 follow_own_stack(trace);
+                read_own_code_frames(seen_[i].tag, code);
             } else if (frames && (seen_[i].state == State::running || trace.count < 0)) {
                 none = ask_running(seen_[i], trace);
             } else if (!seen_[i].still) {
                 trace.count = 0;
             }
-            visit(seen_[i], trace, none);
+            visit(seen_[i], stacks_[i], none);
         }
         count_ = 0;
     }
@@ -99,17 +117,19 @@ private:
     struct Memory {
         Look looks[looks_most];
         Snapshot seen[looks_most];
-        Backtrace traces[looks_most];
+        Stack stacks[looks_most];
         void* frames[looks_most][frames_most];
+        fiber_code_frame_t code_frames[looks_most][code_frames_most];
     };
 
     Look one_look_;
     Snapshot one_seen_;
-    Backtrace one_trace_;
+    Stack one_stack_;
     Look* looks_ = &one_look_;
     Snapshot* seen_ = &one_seen_;
-    Backtrace* traces_ = &one_trace_;
+    Stack* stacks_ = &one_stack_;
     void** frames_ = nullptr;
+    fiber_code_frame_t* code_frames_ = nullptr;
     int most_ = 1;
     int count_ = 0;
     int64_t patience_ns_ = 1'000'000'000; // how long this dump waits for threads that it asks, in all
@@ -148,7 +168,7 @@ public:
             first = 0;
             last = count;
         }
-        return {frames_ + first, last - first, end_of(trace)};
+        return {frames_ + first, last - first, end_of(trace), nullptr, {}};
     }
 
 private:
@@ -191,16 +211,18 @@ int dump_in(Form& form, Report& report, Arena& arena, Symbols& symbols, const Du
     WaitGraph graph(arena);
     form.begin(flags & grouped);
     cords.each([&](Cord* cord) { form.cord(cord); });
-    looks.at_all_fibers(frames, options.only, options.caller, [&](const Snapshot& seen, const Backtrace& trace, const char* none) {
+    looks.at_all_fibers(frames, options.only, options.caller, [&](const Snapshot& seen, const Stack& stack, const char* none) {
         graph.add(seen);
-        if (flags & grouped) {
-            Frames found = finder.of(trace, symbols);
+        Frames found = {};
+        if (frames) {
+            found = finder.of(stack.trace, symbols);
             found.none = none;
+            found.code = stack.code;
+        }
+        if (flags & grouped) {
             groups.add(seen, found);
         } else if (frames) {
-            Frames found = finder.of(trace, symbols);
-            found.none = none;
-            form.fiber(seen, trace.function, &found);
+            form.fiber(seen, stack.trace.function, &found);
         } else {
             form.fiber(seen, 0, nullptr);
         }

@@ -3,6 +3,7 @@
 
 #include "debug/describe.h"
 
+#include <stdio.h>
 #include <unistd.h>
 
 namespace fiberrt {
@@ -101,6 +102,28 @@ void JsonDump::frames(const Frames& frames) {
     out_.end_array();
     out_.boolean("frames_complete", frames.end == FramesEnd::outermost && !frames.none);
     if (frames.none) out_.string("frames_missing", frames.none);
+    if (frames.code.language) code_frames(frames.code);
+}
+
+void JsonDump::code_frames(const CodeFrames& code) {
+    char list[32];
+    char complete[32];
+    snprintf(list, sizeof list, "%s_frames", code.language);
+    snprintf(complete, sizeof complete, "%s_frames_complete", code.language);
+    out_.array(list);
+    bool whole = !code.missed;
+    for (int i = 0; i < code.count; i++) {
+        const fiber_code_frame_t& frame = code.frames[i];
+        whole = frame.function[0];
+        if (!whole) break;
+        out_.object();
+        string_or_null(out_, "file", frame.file[0] ? frame.file : nullptr);
+        frame.line > 0 ? out_.number("line", uint64_t(frame.line)) : out_.null("line");
+        out_.string("function", frame.function);
+        out_.end_object();
+    }
+    out_.end_array();
+    out_.boolean(complete, whole);
 }
 
 void JsonDump::fiber(const Snapshot& seen, uintptr_t function, const Frames* its_frames) {
@@ -125,7 +148,12 @@ void JsonDump::fiber(const Snapshot& seen, uintptr_t function, const Frames* its
     out_.id("parent_scope", info.parent_scope);
     out_.address("function", info.function);
     const Symbol* symbol = info.function ? symbols_.of(info.function + 1) : nullptr;
-    out_.string("function_name", symbol && symbol->name ? symbol->name : "");
+    const char* name = symbol && symbol->name ? symbol->name : "";
+    if (its_frames && its_frames->code.count) {
+        const fiber_code_frame_t& outermost = its_frames->code.frames[its_frames->code.count - 1];
+        if (outermost.function[0]) name = outermost.function; // an interpreter runs the function
+    }
+    out_.string("function_name", name);
     out_.number("stack_size", info.stack_size);
     out_.number("stack_used", info.stack_used);
     out_.number("stack_touched", info.stack_touched);

@@ -28,6 +28,7 @@ private:
     void to_list(List list);
     void ids_of(const char* key, const WaitCircle& circle);
     void frames(const Frames& frames);
+    void code_frames(const CodeFrames& code);
 
     Report& report_;
     Json out_;

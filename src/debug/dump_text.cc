@@ -149,6 +149,33 @@ const char* text_of(FramesEnd end) {
     __builtin_unreachable();
 }
 
+// "python #0 Server.read_request (/srv/app.py:17)"
+void put_code_frames(Report& r, const CodeFrames& code) {
+    for (int i = 0; i < code.count; i++) {
+        const fiber_code_frame_t& frame = code.frames[i];
+        r.put("    ");
+        r.put(code.language);
+        r.put(" #");
+        r.number(uint64_t(i));
+        r.put(' ');
+        put_plain(r, frame.function[0] ? frame.function : "further frames are not told");
+        if (frame.file[0]) {
+            r.put(" (");
+            put_plain(r, frame.file);
+            if (frame.line > 0) {
+                r.put(':');
+                r.number(uint64_t(frame.line));
+            }
+            r.put(')');
+        }
+        r.put('\n');
+    }
+    if (!code.missed) return;
+    r.put("    the frames of ");
+    r.put(code.language);
+    r.put(" code cannot be read now\n");
+}
+
 void put_frames(Report& r, const Frames& frames) {
     for (int i = 0; i < frames.count; i++) put_frame(r, frames.at[i], i);
     if (const char* text = text_of(frames.end); text && frames.count) {
@@ -161,6 +188,7 @@ void put_frames(Report& r, const Frames& frames) {
         r.put(frames.none);
         r.put('\n');
     }
+    put_code_frames(r, frames.code);
 }
 
 // 9,812
@@ -197,10 +225,16 @@ void TextDump::group(const StackGroup& group, bool with_frames) {
     put_grouped(r, group.count);
     r.put(group.count == 1 ? " fiber: " : " fibers: ");
     const Frames& frames = group.frames;
-    // The public function that waits says more than the reason to wait.
-    bool tells_wait = !frames.count || group.state != FIBER_WAITING || !is_public_frame(frames.at[0]);
+    const CodeFrames& code = frames.code;
+    // The public function that waits says more than the reason to wait, but an interpreter's own frames hide it.
+    bool tells_wait =
+        code.count || !frames.count || group.state != FIBER_WAITING || !is_public_frame(frames.at[0]);
     if (tells_wait) r.put(group.wait);
-    for (int i = 0; i < frames.count; i++) {
+    for (int i = 0; i < code.count; i++) {
+        r.put(" ← ");
+        put_plain(r, code.frames[i].function[0] ? code.frames[i].function : "…");
+    }
+    for (int i = 0; i < frames.count && !code.count; i++) {
         if (i || tells_wait) r.put(" ← ");
         const Symbol* symbol = frames.at[i].symbol;
         if (symbol && symbol->name) {
@@ -210,7 +244,7 @@ void TextDump::group(const StackGroup& group, bool with_frames) {
             r.number(frames.at[i].pc, 16);
         }
     }
-    if (frames.count && frames.end != FramesEnd::outermost) r.put(" ← …");
+    if (frames.count && !code.count && frames.end != FramesEnd::outermost) r.put(" ← …");
     r.put("\n    ");
     int ids = group.count < StackGroup::ids_most ? int(group.count) : StackGroup::ids_most;
     for (int i = 0; i < ids; i++) {

@@ -15,7 +15,36 @@ uintptr_t key_of(const Frame& frame) {
     return is_public_frame(frame) ? frame.pc - frame.symbol->offset : frame.pc;
 }
 
+bool are_equal(const CodeFrames& one, const CodeFrames& other) {
+    if (one.count != other.count || one.language != other.language) return false;
+    for (int i = 0; i < one.count; i++) {
+        const fiber_code_frame_t& a = one.frames[i];
+        const fiber_code_frame_t& b = other.frames[i];
+        if (a.line != b.line || strcmp(a.function, b.function) != 0 || strcmp(a.file, b.file) != 0) return false;
+    }
+    return true;
+}
+
+uint64_t hash_text(uint64_t hash, const char* text) {
+    for (; *text; text++) hash = hash_step(hash, uint8_t(*text));
+    return hash;
+}
+
+// Fibers with frames of interpreted code are equal by these alone: the interpreter's own frames differ for reasons of
+// its own, such as an instruction that it has specialised.
+uint64_t hash_of(const Frames& frames) {
+    uint64_t hash = 0;
+    for (int i = 0; i < frames.code.count; i++) {
+        const fiber_code_frame_t& frame = frames.code.frames[i];
+        hash = hash_step(hash_text(hash_text(hash, frame.function), frame.file), uint64_t(frame.line));
+    }
+    if (frames.code.count) return hash;
+    for (int i = 0; i < frames.count; i++) hash = hash_step(hash, key_of(frames.at[i]));
+    return hash_step(hash, uint64_t(frames.end));
+}
+
 bool are_equal(const Frames& one, const Frames& other) {
+    if (one.code.count || other.code.count) return are_equal(one.code, other.code);
     if (one.count != other.count || one.end != other.end) return false;
     for (int i = 0; i < one.count; i++) {
         if (key_of(one.at[i]) != key_of(other.at[i])) return false;
@@ -53,9 +82,7 @@ void StackGroups::add(const Snapshot& seen, const Frames& frames) {
         text.put(frames.none);
     }
     text.take(wait, sizeof wait);
-    uint64_t hash = hash_step(uint64_t(state), uint64_t(frames.end));
-    for (const char* c = wait; *c; c++) hash = hash_step(hash, uint64_t(*c));
-    for (int i = 0; i < frames.count; i++) hash = hash_step(hash, key_of(frames.at[i]));
+    uint64_t hash = hash_step(hash_text(hash_of(frames), wait), uint64_t(state));
     StackGroup** place = trie_place(&root_, hash, [&](const StackGroup& group) {
         return group.state == state && !strcmp(group.wait, wait) && are_equal(group.frames, frames);
     });
@@ -63,16 +90,20 @@ void StackGroups::add(const Snapshot& seen, const Frames& frames) {
         auto* group = arena_.make<StackGroup>();
         auto* kept_frames = arena_.make<Frame>(size_t(frames.count));
         auto* kept_wait = arena_.make<char>(strlen(wait) + 1);
-        if (!group || !kept_frames || !kept_wait) {
+        auto* kept_code = arena_.make<fiber_code_frame_t>(size_t(frames.code.count));
+        if (!group || !kept_frames || !kept_wait || !kept_code) {
             left_out_++;
             return;
         }
         if (frames.count) memcpy(kept_frames, frames.at, size_t(frames.count) * sizeof *kept_frames);
+        if (frames.code.count) memcpy(kept_code, frames.code.frames, size_t(frames.code.count) * sizeof *kept_code);
         memcpy(kept_wait, wait, strlen(wait) + 1);
         group->hash = hash;
         group->state = state;
         group->wait = kept_wait;
-        group->frames = {kept_frames, frames.count, frames.end, frames.none};
+        group->frames = frames;
+        group->frames.at = kept_frames;
+        group->frames.code.frames = kept_code;
         group->next = list_;
         *place = list_ = group;
     }

@@ -3,6 +3,7 @@
 #pragma once
 
 #include "base/arena.h"
+#include "debug/code_frames.h"
 #include "debug/look.h"
 #include "debug/symbols.h"
 
@@ -29,6 +30,7 @@ struct Frames {
     int count;
     FramesEnd end;
     const char* none = nullptr; // why there are none; null: there are some, or the state tells it
+    CodeFrames code = {};       // of interpreted code
 };
 
 struct StackGroup {
