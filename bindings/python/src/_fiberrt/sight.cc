@@ -3,6 +3,10 @@
 #include "functions.h"
 #include "waiting.h"
 
+#include <errno.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
 namespace fiberrt_python {
 
 namespace {
@@ -82,6 +86,43 @@ PyObject* id_of(PyObject*, PyObject* object) {
     return PyLong_FromUnsignedLongLong(fiber->done ? 0 : fiber->handle.id);
 }
 
+// The __qualname__ of the fiber's function, or None: it has returned, or has no such name.
+PyObject* function_name(PyObject*, PyObject* object) {
+    if (!Py_IS_TYPE(object, &FiberType)) return PyErr_Format(PyExc_TypeError, "function_name() takes a Fiber");
+    PyObject* function = reinterpret_cast<FiberObject*>(object)->function;
+    if (!function || !PyFunction_Check(function)) Py_RETURN_NONE; // reading it from another object may run any code
+    return Py_NewRef(reinterpret_cast<PyFunctionObject*>(function)->func_qualname);
+}
+
+// Returns the file's content, and closes it; null with an exception set.
+PyObject* take_content(int fd) {
+    off_t size = lseek(fd, 0, SEEK_END);
+    PyObject* bytes = size < 0 ? PyErr_SetFromErrno(PyExc_OSError) : PyBytes_FromStringAndSize(nullptr, size);
+    for (off_t at = 0; bytes && at < size;) {
+        ssize_t count = pread(fd, PyBytes_AS_STRING(bytes) + at, size_t(size - at), at);
+        if (count > 0) {
+            at += count;
+        } else if (count == 0 || errno != EINTR) {
+            Py_CLEAR(bytes);
+            PyErr_SetFromErrno(PyExc_OSError);
+        }
+    }
+    close(fd);
+    return bytes;
+}
+
+// Keeps the GIL, so that no Python fiber goes on meanwhile.
+PyObject* core_json(PyObject*, PyObject* with_frames) {
+    int frames = PyObject_IsTrue(with_frames);
+    if (frames < 0) return nullptr;
+    int fd = memfd_create("fiberrt", MFD_CLOEXEC);
+    if (fd < 0) return PyErr_SetFromErrno(PyExc_OSError);
+    int error = fiber_dump_as(fd, FIBER_DUMP_JSON | (frames ? FIBER_DUMP_FRAMES : 0));
+    if (error == 0) return take_content(fd);
+    close(fd);
+    return error == -ENOMEM ? PyErr_NoMemory() : raise_errno(error);
+}
+
 PyObject* thread_of(PyObject*, PyObject* object) {
     if (!Py_IS_TYPE(object, &FiberType)) return PyErr_Format(PyExc_TypeError, "thread_of() takes a Fiber");
     auto* fiber = reinterpret_cast<FiberObject*>(object);
@@ -133,6 +174,10 @@ PyMethodDef sight_functions[] = {
     {"core_frames", core_frames, METH_O,
      "core_frames(fiber, /)\n--\n\nReturn the frames of a fiber as the C library reads them, without the GIL: a list of "
      "(file, line, function), the innermost first; or None if the fiber runs or has ended."},
+    {"core_json", core_json, METH_O,
+     "core_json(frames, /)\n--\n\nReturn the C library's dump of all fibers as JSON, with the frames of C code if asked."},
+    {"function_name", function_name, METH_O,
+     "function_name(fiber, /)\n--\n\nReturn the __qualname__ of a fiber's function, or None."},
     {"id_of", id_of, METH_O, "id_of(fiber, /)\n--\n\nReturn the fiber's id in the C library, or 0 if it has ended."},
     {"running", running, METH_NOARGS,
      "running()\n--\n\nReturn a list with the running fiber, and the counter of switches, of each thread that has "
