@@ -518,7 +518,8 @@ const char* state_of(FiberObject* fiber) {
         return is_cancel(fiber->exception) ? "cancelled" : "failed";
     }
     if (!fiber->started || fiber->early) return "new";
-    if (fiber->world && fiber->world->current == fiber) return "running";
+    // The fiber that gave way last remains the current one while its thread sleeps in a poll.
+    if (fiber->world && fiber->world->current == fiber && !fiber->world->released) return "running";
     return fiber_state(fiber->handle) == FIBER_WAITING ? "waiting" : "runnable";
 }
 

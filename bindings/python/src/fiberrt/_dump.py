@@ -14,6 +14,8 @@ if TYPE_CHECKING:
 
     from ._dumped import CFrame, Dump, DumpedFiber, PythonFrame
 
+if TYPE_CHECKING:
+
     @overload
     def dump(file: TextIO | None = None, *, json: Literal[False] = False, c_frames: bool = False) -> None: ...
     @overload
@@ -56,6 +58,8 @@ def _thread_names() -> dict[int | None, str]:
 
 def _frames_of(frame: FrameType | None) -> list[PythonFrame]:
     frames: list[PythonFrame] = []
+    while frame is not None and frame.f_globals is globals():  # of the caller of dump()
+        frame = frame.f_back
     while frame is not None:
         code = frame.f_code
         frames.append({"file": code.co_filename, "line": frame.f_lineno, "function": code.co_qualname})
