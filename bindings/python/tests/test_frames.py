@@ -356,7 +356,7 @@ def test_names_in_the_core_s_dump():
 
     fibers = [fiberrt.spawn(waits) for _ in range(3)]
     fiberrt.reschedule()
-    text = _fiberrt.core_json(True).decode()
+    text = _fiberrt.core_text(1 | 4).decode()
     assert len(re.findall(r'"function":"[\w.]*<locals>\.waits"', text)) == 3
     assert len(re.findall(r'"function_name":"[\w.]*<locals>\.waits"', text)) == 3
     for fiber in fibers:

@@ -4,6 +4,7 @@
 #include "waiting.h"
 
 #include <errno.h>
+#include <limits.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
@@ -112,12 +113,12 @@ PyObject* take_content(int fd) {
 }
 
 // Keeps the GIL, so that no Python fiber goes on meanwhile.
-PyObject* core_json(PyObject*, PyObject* with_frames) {
-    int frames = PyObject_IsTrue(with_frames);
-    if (frames < 0) return nullptr;
+PyObject* core_text(PyObject*, PyObject* number) {
+    long flags = PyLong_Check(number) ? PyLong_AsLong(number) : -1;
+    if (flags < 0 || flags > INT_MAX) return PyErr_Format(PyExc_ValueError, "core_text() takes flags of fiber_dump_as");
     int fd = memfd_create("fiberrt", MFD_CLOEXEC);
     if (fd < 0) return PyErr_SetFromErrno(PyExc_OSError);
-    int error = fiber_dump_as(fd, FIBER_DUMP_JSON | (frames ? FIBER_DUMP_FRAMES : 0));
+    int error = fiber_dump_as(fd, unsigned(flags));
     if (error == 0) return take_content(fd);
     close(fd);
     return error == -ENOMEM ? PyErr_NoMemory() : raise_errno(error);
@@ -174,8 +175,8 @@ PyMethodDef sight_functions[] = {
     {"core_frames", core_frames, METH_O,
      "core_frames(fiber, /)\n--\n\nReturn the frames of a fiber as the C library reads them, without the GIL: a list of "
      "(file, line, function), the innermost first; or None if the fiber runs or has ended."},
-    {"core_json", core_json, METH_O,
-     "core_json(frames, /)\n--\n\nReturn the C library's dump of all fibers as JSON, with the frames of C code if asked."},
+    {"core_text", core_text, METH_O,
+     "core_text(flags, /)\n--\n\nReturn the C library's dump of all fibers. flags: those of fiber_dump_as in C."},
     {"function_name", function_name, METH_O,
      "function_name(fiber, /)\n--\n\nReturn the __qualname__ of a fiber's function, or None."},
     {"id_of", id_of, METH_O, "id_of(fiber, /)\n--\n\nReturn the fiber's id in the C library, or 0 if it has ended."},

@@ -70,10 +70,36 @@ class DumpedFiber(TypedDict):
     python_frames_complete: NotRequired[bool]
 
 
-class Dump(TypedDict):
+class WaitCircle(TypedDict):
+    fibers: list[str]
+    left_ns: int | None
+
+
+class _Whole(TypedDict):
     fiberrt: str  # the version of the library
     pid: int
     now_ns: int
     cords: list[DumpedCord]
-    fibers: list[DumpedFiber]
+    deadlocks: list[list[str]]
+    wait_circles: list[WaitCircle]
     incomplete: list[str]
+
+
+class Dump(_Whole):
+    fibers: list[DumpedFiber]
+
+
+class DumpedGroup(TypedDict):
+    count: int
+    state: str
+    wait: str
+    fibers: list[str]  # the first ids
+    python_frames: NotRequired[list[PythonFrame]]
+    python_frames_complete: NotRequired[bool]
+    # Of the first fiber:
+    frames: list[CFrame]
+    frames_complete: bool
+
+
+class GroupedDump(_Whole):
+    groups: list[DumpedGroup]
