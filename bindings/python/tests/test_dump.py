@@ -189,6 +189,7 @@ def test_a_dump_without_descriptors(program):
     done = program(
         """
         import fiberrt, resource, io, json, threading, traceback
+        fiberrt.current()
         resource.setrlimit(resource.RLIMIT_NOFILE, (3, 3))
         for arguments in ({"json": True}, {"grouped": True}, {"c_frames": True}):
             try:
