@@ -210,34 +210,3 @@ for consumer in consumers: consumer.join()
 print(sorted(got))
 """)
     assert run_to_end(tmp_path, "messages.py").splitlines() == ["all wait", str(list(range(COUNT)))]
-
-
-def test_the_context_of_opentelemetry_follows_fibers():
-    servers.needs("the test of OpenTelemetry", "opentelemetry.sdk.trace")
-    from opentelemetry.sdk.trace import TracerProvider
-    from opentelemetry.sdk.trace.export import SimpleSpanProcessor
-    from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
-
-    spans = InMemorySpanExporter()
-    provider = TracerProvider()
-    provider.add_span_processor(SimpleSpanProcessor(spans))
-    tracer = provider.get_tracer("fibers")
-
-    def child(name):
-        with tracer.start_as_current_span(f"child of {name}"):
-            fiberrt.reschedule()
-
-    def request(name):
-        with tracer.start_as_current_span(name):
-            fiberrt.reschedule()
-            with fiberrt.TaskGroup() as group:
-                group.spawn(child, name)
-                group.spawn(fiberrt.to_thread, child, name)
-
-    with fiberrt.TaskGroup() as group:
-        for number in range(5):
-            group.spawn(request, f"request {number}")
-    found = spans.get_finished_spans()
-    names = {span.context.span_id: span.name for span in found}
-    parents = sorted((span.name, names[span.parent.span_id]) for span in found if span.parent)
-    assert parents == sorted(2 * [(f"child of request {n}", f"request {n}") for n in range(5)])
