@@ -223,6 +223,7 @@ void args_free(Cord& cord) {
 
 void end_unrun(Cord& cord, Fiber* fiber, void* result, int error) {
     own_arg_free(cord, fiber);
+    record_end(cord, fiber);
     if (fiber->requests.asked_elsewhere) joiners_never_ran(fiber);
     fiber_finish(cord, fiber, result, error);
 }
@@ -302,8 +303,10 @@ int fiberrt_fiber_ended(Fiber* fiber, void* result) {
             successor->sched.state = State::queued; // no longer transferring: the calls below must not touch it
         }
     }
-    if (cord.hooked) [[unlikely]]
+    if (cord.hooked) [[unlikely]] {
+        record_end(cord, fiber);
         hooks::fiber_ended(cord, fiber);
+    }
     stack_give_back(cord, fiber); // this function still runs on it; no fiber takes it before the next switch
     fiber_finish(cord, fiber, result, 0);
     return leave(cord, successor);

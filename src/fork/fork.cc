@@ -17,6 +17,7 @@
 #include "debug/look.h"
 #include "debug/overflow.h"
 #include "pool/pool.h"
+#include "record/recorder.h"
 #include "debug/watchdog.h"
 #include "io/fork.h"
 #include "sim/sim.h"
@@ -52,6 +53,7 @@ void before_fork() {
     overflow_lock();
     look_lock();
     pools_lock();
+    recorder_lock();
     cords_lock();
     fibers.lock();
     scopes.lock();
@@ -67,6 +69,7 @@ void release_locks() {
     scopes.unlock();
     fibers.unlock();
     cords_unlock();
+    recorder_unlock();
     pools_unlock();
     look_unlock();
     overflow_unlock();
@@ -203,6 +206,7 @@ void in_child() {
     awake_forked(cord ? 1 : 0);
     watchdog_forked();
     if (cord) keep_only(*cord, forked.fiber);
+    recorder_forked(cord);
     bool of_use = policy.load(std::memory_order_relaxed) != FIBER_FORK_REFUSE;
     if (cord && environment && environment->open(*cord) < 0) of_use = false; // time would not pass
     if (!of_use) refuse(forked);
