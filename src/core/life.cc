@@ -265,6 +265,11 @@ namespace {
 
 namespace {
 
+[[gnu::noinline]] void tell_of_end(Cord& cord, Fiber* fiber) {
+    record_end(cord, fiber);
+    hooks::fiber_ended(cord, fiber);
+}
+
 void* call_exit(void*) { exit(0); }
 
 } // namespace
@@ -303,10 +308,8 @@ int fiberrt_fiber_ended(Fiber* fiber, void* result) {
             successor->sched.state = State::queued; // no longer transferring: the calls below must not touch it
         }
     }
-    if (cord.hooked) [[unlikely]] {
-        record_end(cord, fiber);
-        hooks::fiber_ended(cord, fiber);
-    }
+    if (cord.hooked) [[unlikely]]
+        tell_of_end(cord, fiber);
     stack_give_back(cord, fiber); // this function still runs on it; no fiber takes it before the next switch
     fiber_finish(cord, fiber, result, 0);
     return leave(cord, successor);

@@ -28,13 +28,13 @@ void follow(Cord& cord, CordRecord& record) {
     if (cord.shutdown.leaving) return; // its fibers do not run again
     uint64_t all = wanted.load(std::memory_order_acquire);
     uint8_t consumers = consumers_in(all);
-    bool same = record.consumers == consumers && record.epoch == record_key(number_in(all), 0);
+    bool same = record.consumers == consumers && record.key == record_key(number_in(all), 0);
     bool on = cord.hooked & hooked_by_recorder;
     if (on ? same : !consumers) return;
     if (!on) record.consumers = 0; // of the last cord of this slot
     cord.recorder.record = &record;
     if (consumers) cord.recorder.ops = &recorder_ops(consumers);
-    cord_recording_change(cord, record, consumers, number_in(all));
+    cord_recording_change(cord, consumers, number_in(all));
     set_hooked(cord, uint8_t(cord.hooked & ~hooked_by_recorder) | (consumers ? hooked_by_recorder : 0));
 }
 
@@ -87,13 +87,13 @@ uint64_t with(Consumer consumer) {
     return uint64_t(number) << number_shift | consumers_in(now) | uint8_t(consumer);
 }
 
-void set_functions(Consumer consumer, const RecorderConsumer& functions) {
-    recorder_consumers[__builtin_ctz(unsigned(consumer))] = &functions;
+void set_functions(Consumer consumer, const RecorderConsumer* functions) {
+    recorder_consumers[__builtin_ctz(unsigned(consumer))] = functions;
 }
 
 } // namespace
 
-int recorder_want(Consumer consumer, const RecorderConsumer& functions) {
+int recorder_want(Consumer consumer, const RecorderConsumer* functions) {
     if (!process_begin()) return -ENOMEM;
     if (environment && !environment->admits()) return -ENOTSUP;
     MutexGuard guard(mutex);
@@ -119,7 +119,7 @@ bool recorder_wanted(Consumer consumer) { return wanted.load(std::memory_order_r
 
 uint32_t recording_number() { return number_in(wanted.load(std::memory_order_acquire)); }
 
-void recorder_want_at_begin(Consumer consumer, const RecorderConsumer& functions) {
+void recorder_want_at_begin(Consumer consumer, const RecorderConsumer* functions) {
     MutexGuard guard(mutex);
     if (recorder_wanted(consumer)) return;
     set_functions(consumer, functions);

@@ -48,9 +48,9 @@ struct RecorderConsumer {
     void (*woke)(Cord& cord, uint64_t now);
 };
 
-// Turns a consumer on, on all cords. 0; -EALREADY: it is on; -ENOMEM; -ENOTSUP: the calling thread may have no cord in a
+// Turns a consumer on, on all cords. functions: null for accounting, which the recorder itself does. 0; -EALREADY: it is on; -ENOMEM; -ENOTSUP: the calling thread may have no cord in a
 // simulation. Cords of other threads follow at their next poll. (All of the cords that this call finds have records.)
-int recorder_want(Consumer consumer, const RecorderConsumer& functions);
+int recorder_want(Consumer consumer, const RecorderConsumer* functions);
 
 // Turns it off. 0, -EALREADY. Cords of other threads follow at their next poll.
 int recorder_want_no_more(Consumer consumer);
@@ -62,7 +62,7 @@ bool recorder_wanted(Consumer consumer);
 uint32_t recording_number();
 
 // Does what recorder_want does before the first cord: for environment variables, which are read then.
-void recorder_want_at_begin(Consumer consumer, const RecorderConsumer& functions);
+void recorder_want_at_begin(Consumer consumer, const RecorderConsumer* functions);
 
 // For fork: between lock and unlock, nothing is turned on or off.
 void recorder_lock();
@@ -71,7 +71,7 @@ void recorder_forked(Cord* own); // in the child: its cord; null: there is none
 
 // From here on: between record/recorder.cc, which turns the recorder on and off, and record/events.cc.
 // Changes for which consumers a cord is recorded; 0: for none. On the cord's thread.
-void cord_recording_change(Cord& cord, CordRecord& record, uint8_t consumers, uint32_t recording);
+void cord_recording_change(Cord& cord, uint8_t consumers, uint32_t recording);
 const RecorderOps& recorder_ops(uint8_t consumers); // the table of a cord with these consumers
 
 // The functions of consumers, by the number of their bit.

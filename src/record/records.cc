@@ -3,38 +3,31 @@
 #include "record/records.h"
 
 #include "base/keep_errno.h"
-#include "core/hooks.h"
-#include "core/wait.h"
-
-#include <new>
-#include <pthread.h>
+#include "base/mutex.h"
 #include <stddef.h>
 #include <sys/mman.h>
 
 namespace fiberrt {
 
+constinit FiberRecords fiber_records;
+
 namespace {
 
-// The records of all fibers that there can ever be: address space, of which the table makes the first `room` records
-// usable. Slots' indices are dense, so few records are.
+constinit pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER; // held to change fiber_records
+
 constexpr uint32_t fibers_most = SlotTable<Fiber, Tag::fiber>::most;
-constexpr uint32_t step = 1 << 13; // records made usable at once
+constexpr uint32_t usable_step = 1 << 13; // records made usable at once
 
-struct FiberRecords {
-    std::atomic<FiberRecord*> all;
-    std::atomic<uint32_t> room;
-    pthread_mutex_t mutex;
-};
-constinit FiberRecords fiber_records = {{}, {}, PTHREAD_MUTEX_INITIALIZER};
-
-FiberRecord nowhere; // of fibers for whose records there is no memory
+constinit Relaxed<bool> memory_lacks;
+constinit FiberRecord nowhere; // of fibers for whose records there is no memory
 
 std::atomic<CordRecord*> cord_records[CordTable::most];
 
-// Makes the record of this index usable. False: no memory.
-[[gnu::noinline, gnu::cold]] bool grow(uint32_t index) {
+} // namespace
+
+FiberRecord& record_of_index(uint32_t index) {
     KeepErrno keep;
-    pthread_mutex_lock(&fiber_records.mutex);
+    MutexGuard guard(mutex);
     FiberRecord* all = fiber_records.all.load(std::memory_order_relaxed);
     if (!all) {
         void* memory = mmap(nullptr, sizeof(FiberRecord) * size_t(fibers_most), PROT_NONE,
@@ -43,71 +36,18 @@ std::atomic<CordRecord*> cord_records[CordTable::most];
         fiber_records.all.store(all, std::memory_order_relaxed);
     }
     uint32_t room = fiber_records.room.load(std::memory_order_relaxed);
-    bool fits = index < room;
-    if (all && !fits) {
-        uint32_t wanted = (index / step + 1) * step;
-        fits = mprotect(all + room, sizeof(FiberRecord) * size_t(wanted - room), PROT_READ | PROT_WRITE) == 0;
-        // Release: a thread that finds the room finds the table's address, and its memory usable.
-        if (fits) fiber_records.room.store(wanted, std::memory_order_release);
+    if (index < room) return all[index]; // coverage: race
+    uint32_t wanted = (index / usable_step + 1) * usable_step;
+    if (!all || mprotect(all + room, sizeof(FiberRecord) * size_t(wanted - room), PROT_READ | PROT_WRITE) != 0) {
+        memory_lacks = true; // coverage: no memory
+        return nowhere;
     }
-    pthread_mutex_unlock(&fiber_records.mutex);
-    return fits;
+    // Release: a thread that finds the room finds the table's address, and its memory usable.
+    fiber_records.room.store(wanted, std::memory_order_release);
+    return all[index];
 }
 
-Doing doing_in(const Wait* wait) {
-    switch (wait->what) {
-    case WaitFor::time: return Doing::waits_for_time;
-    case WaitFor::fiber:
-    case WaitFor::foreign_fiber:
-    case WaitFor::cord:
-    case WaitFor::quiet: return Doing::waits_for_fiber;
-    case WaitFor::children: return Doing::waits_for_children;
-    case WaitFor::op:
-    case WaitFor::uses:
-    case WaitFor::position: return Doing::waits_for_io;
-    case WaitFor::primitive: return Doing::waits_for_lock;
-    case WaitFor::select: return Doing::waits_for_channel;
-    case WaitFor::something:
-    case WaitFor::pool:
-    case WaitFor::offload:
-    case WaitFor::executor:
-    case WaitFor::exchange:
-    case WaitFor::call: return Doing::waits_for_other;
-    }
-    return Doing::waits_for_other; // coverage: never
-}
-
-} // namespace
-
-Doing doing_now(const Fiber* fiber) {
-    switch (fiber->sched.state) {
-    case State::scheduled:
-    case State::awaiting_stack:
-    case State::queued:
-    case State::woken:
-    case State::offered: return Doing::runnable;
-    case State::waiting: return doing_in(fiber->wait);
-    case State::yielding:
-    case State::transferring: return Doing::waits_for_wakeup;
-    case State::created:
-    case State::running: // the executor, while a step runs; a hosted fiber, whose step has just returned
-    case State::handed_out:
-    case State::dead: return Doing::waits_for_other;
-    }
-    return Doing::waits_for_other; // coverage: never
-}
-
-FiberRecord* record_if_any(const Fiber* fiber) {
-    // Acquire: pairs with the release in grow().
-    if (fiber->index >= fiber_records.room.load(std::memory_order_acquire)) return nullptr;
-    return fiber_records.all.load(std::memory_order_relaxed) + fiber->index;
-}
-
-FiberRecord& record_of(const Fiber* fiber) {
-    if (FiberRecord* record = record_if_any(fiber)) [[likely]]
-        return *record;
-    return grow(fiber->index) ? *record_if_any(fiber) : nowhere;
-}
+bool record_memory_lacks() { return memory_lacks; }
 
 CordRecord* cord_record_if_any(const Cord& cord) { return cord_records[cord.index].load(std::memory_order_acquire); }
 
@@ -117,8 +57,8 @@ CordRecord* cord_record(Cord& cord) {
     if (record) return record;
     KeepErrno keep;
     void* memory = mmap(nullptr, sizeof(CordRecord), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    if (memory == MAP_FAILED) return nullptr; // coverage: no memory
-    auto* made = new (memory) CordRecord;
+    if (memory == MAP_FAILED) return nullptr;      // coverage: no memory
+    auto* made = static_cast<CordRecord*>(memory); // zero bytes are a new one; most pages of it are never touched
     made->cord = &cord;
     // Release: a thread that finds the record finds it made.
     if (place.compare_exchange_strong(record, made, std::memory_order_acq_rel)) return made;
