@@ -24,9 +24,10 @@ BELOW = {
     "sim": "base core io",
     "backend": "base core io sim",
     "embed": "base arch core io",
-    "debug": "base core stackless pool sync io backend embed",
-    "fork": "base core stackless pool sync io sim embed debug",
-    "api": "base arch core stackless pool sync io sim backend embed debug fork",
+    "record": "base arch core",
+    "debug": "base core stackless pool sync io backend embed record",
+    "fork": "base core stackless pool sync io sim embed record debug",
+    "api": "base arch core stackless pool sync io sim backend embed record debug fork",
     "posix": "base api sim",
 }
 # Circles of calls between objects: the most objects that one may have, and the ones that there are, by one object of
