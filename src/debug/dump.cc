@@ -224,7 +224,7 @@ int dump(int fd, const DumpOptions& options) {
         JsonDump form(report, symbols, now);
         return dump_in(form, report, arena, symbols, options);
     }
-    TextDump form(report, now);
+    TextDump form(report, symbols, now);
     return dump_in(form, report, arena, symbols, options);
 }
 

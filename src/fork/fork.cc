@@ -15,6 +15,7 @@
 #include "core/noswitch.h"
 #include "core/scheduler.h"
 #include "debug/ask_thread.h"
+#include "debug/creation.h"
 #include "debug/dump_signal.h"
 #include "debug/look.h"
 #include "debug/overflow.h"
@@ -50,6 +51,7 @@ void before_fork() {
     if (this_cord && in_users_code(*this_cord)) receive_all(*this_cord);
     for (const ForkPart* part : parts) part->before();
     alone = __libc_single_threaded && !environment; // read here: in the child it may be true in any case
+    creation_lock();
     dump_signal_lock();
     watchdog_lock();
     overflow_lock();
@@ -77,6 +79,7 @@ void release_locks() {
     overflow_unlock();
     watchdog_unlock();
     dump_signal_unlock();
+    creation_unlock();
     for (const ForkPart* part : parts) part->after();
 }
 
