@@ -1,12 +1,14 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
-/* A program whose dump tests/dump_json.py reads: dump_program FLAGS writes it to standard output. Fibers of three cords
- * wait for each other and for other things. Before the dump, a line of JSON tells which fibers it must have. */
+/* A program whose dump tests/dump_json.py reads: dump_program FLAGS writes it to standard output, and dump_program wait
+ * waits for signals. Fibers of three cords wait for each other and for other things. Before the dump, a line of JSON tells
+ * which fibers it must have. */
 #include <fiberrt.h>
 
 #include <inttypes.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <unistd.h>
 
 #define CHECK(call)                                             \
@@ -159,6 +161,8 @@ int main(int argc, char **argv)
            locker.id, joined.id, joiner.id, parent.id, child.id, sleeper.id, holder.id, scope.id, ends[0], (int)getpid(),
            readers, (uint64_t)(uintptr_t)&first);
     CHECK(fflush(stdout) == 0);
+    while (strcmp(argv[1], "wait") == 0)
+        CHECK(fiber_sleep(FIBER_SEC(1000)) == 0);
     CHECK(fiber_dump_as(STDOUT_FILENO, (unsigned)atoi(argv[1])) == 0);
     _exit(0);
 }
