@@ -2212,10 +2212,12 @@ FIBERRT_API int fiber_pool_stats(fiber_pool_t pool, fiber_pool_stats_t *out, siz
 /**
  * Writes the state of the library to a descriptor, as text for people whose form may change: its version, backend,
  * cords, and every fiber with its name, state, wait, open scopes (innermost first) and stack. Fibers of other cords run
- * on meanwhile, so each line is true for its own moment. fiber_info says which fibers' waits are not told.
+ * on meanwhile, so each line is true for its own moment. fiber_info says which fibers' waits are not told. The last lines
+ * name deadlocks: fibers that wait for each other, in a circle, and did not run while they were looked at.
  *
  * It blocks the thread until all is written, and returns -EPIPE without SIGPIPE. pthread_cancel does not interrupt it.
- * It allocates nothing and opens no cord: a debugger may call (int)fiberrt_fiber_dump(2).
+ * It calls no malloc and opens no cord: a debugger may call (int)fiberrt_fiber_dump(2). Without memory from the kernel
+ * it finds no deadlocks, and says so.
  *
  * Where: anywhere, also in a no-switch section. Errors: those of write(2), after part of the text may have been
  * written. -EBADF fd is not open for writing.
@@ -2233,8 +2235,9 @@ FIBERRT_API int fiber_dump(int fd) FIBERRT_LINKNAME(fiber_dump);
  * FIBER_DUMP_GROUPED, fibers are counted: "9,812 fibers: fiber_recv <- read_request <- serve". flags 0 is fiber_dump.
  *
  * The frames of one fiber are of one moment, of different fibers of different moments; no thread is stopped. A fiber
- * that runs, and is not the caller, has none. Names are those that dladdr(3) knows, so a program needs -rdynamic. It takes
- * memory from the kernel, none from malloc, and otherwise behaves as fiber_dump.
+ * that runs, and is not the caller, has none, unless fiber_dump_running_signal has been called. Names are those in the
+ * symbol tables of the mapped files. The call takes memory from the kernel, none from malloc, reads /proc/self/maps and
+ * these files, and otherwise behaves as fiber_dump.
  *
  * Where: anywhere, also in a no-switch section. Errors: -EINVAL flags has an unknown bit; -ENOMEM nothing was written;
  * those of write(2), after part of the text may have been written. -EBADF fd is not open for writing.

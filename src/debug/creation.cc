@@ -55,7 +55,7 @@ void note_creation(Fiber* fiber) {
     CreationRecord& record = records[fiber->index];
     const Cord* here = this_cord;
     const Fiber* by = here ? here->sched.current : nullptr;
-    // Release, and a reader's acquire: who reads a new value below finds the 0.
+    // Release, and a reader's acquire: a reader that finds a new value below finds the 0, too.
     record.generation.store(0, std::memory_order_relaxed);
     record.at.store(address_outside(), std::memory_order_release);
     record.by.store(by ? id_in(by) : 0, std::memory_order_release);
@@ -94,8 +94,8 @@ int record_creation(bool on) {
     }
     if (!own_code_begin()) return -ENOMEM;
     if (!creation_records.load(std::memory_order_relaxed)) {
-        void* memory = mmap(nullptr, records_size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE,
-                            -1, 0);
+        void* memory =
+            mmap(nullptr, records_size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
         if (memory == MAP_FAILED) return -ENOMEM;
         creation_records.store(static_cast<CreationRecord*>(memory), std::memory_order_release);
     }

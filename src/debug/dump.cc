@@ -191,20 +191,21 @@ int dump_in(Form& form, Report& report, Arena& arena, Symbols& symbols, const Du
     WaitGraph graph(arena);
     form.begin(flags & grouped);
     cords.each([&](Cord* cord) { form.cord(cord); });
-    looks.at_all_fibers(frames, options.only, options.caller, [&](const Snapshot& seen, const Backtrace& trace, const char* none) {
-        graph.add(seen);
-        if (flags & grouped) {
-            Frames found = finder.of(trace, symbols);
-            found.none = none;
-            groups.add(seen, found);
-        } else if (frames) {
-            Frames found = finder.of(trace, symbols);
-            found.none = none;
-            form.fiber(seen, trace.function, &found);
-        } else {
-            form.fiber(seen, 0, nullptr);
-        }
-    });
+    looks.at_all_fibers(frames, options.only, options.caller,
+                        [&](const Snapshot& seen, const Backtrace& trace, const char* none) {
+                            graph.add(seen);
+                            if (flags & grouped) {
+                                Frames found = finder.of(trace, symbols);
+                                found.none = none;
+                                groups.add(seen, found);
+                            } else if (frames) {
+                                Frames found = finder.of(trace, symbols);
+                                found.none = none;
+                                form.fiber(seen, trace.function, &found);
+                            } else {
+                                form.fiber(seen, 0, nullptr);
+                            }
+                        });
     for (StackGroup* group = groups.sorted(); group; group = group->next) form.group(*group, flags & with_frames);
     put_circles(form, graph, arena);
     if (groups.left_out()) form.incomplete("some fibers are in no group: there was no memory");

@@ -75,7 +75,8 @@ bool is_own_code(uintptr_t address) {
     if (!range || range->file != code.file) return false;
     if (!code.is_program) return true;
     uint64_t hash = hash_step(0, address);
-    KnownAddress** place = trie_place(&code.known, hash, [=](const KnownAddress& one) { return one.address == address; });
+    KnownAddress** place =
+        trie_place(&code.known, hash, [=](const KnownAddress& one) { return one.address == address; });
     if (!*place) {
         auto* known = code.arena.make<KnownAddress>();
         if (!known) return false; // coverage: no memory

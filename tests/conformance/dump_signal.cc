@@ -184,7 +184,7 @@ TEST(DumpSignal, TheChildOfAForkHasNone) {
     EXPECT_EQ(fiber_dump_running_signal(0), 0);
 }
 
-TEST(DumpSignal, CutsADumpThatNobodyReads) {
+TEST(DumpSignal, CutsADumpThatNoProcessReads) {
     NEEDS_A_DUMPER();
     Pipe full, good;
     ASSERT_EQ(::fcntl(full.write_end, F_SETFL, O_NONBLOCK), 0);
