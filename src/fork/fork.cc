@@ -19,6 +19,7 @@
 #include "debug/dump_signal.h"
 #include "debug/look.h"
 #include "debug/overflow.h"
+#include "debug/running_frames.h"
 #include "pool/pool.h"
 #include "debug/watchdog.h"
 #include "io/fork.h"
@@ -53,6 +54,7 @@ void before_fork() {
     alone = __libc_single_threaded && !environment; // read here: in the child it may be true in any case
     creation_lock();
     dump_signal_lock();
+    running_frames_lock();
     watchdog_lock();
     overflow_lock();
     ask_lock();
@@ -78,6 +80,7 @@ void release_locks() {
     ask_unlock();
     overflow_unlock();
     watchdog_unlock();
+    running_frames_unlock();
     dump_signal_unlock();
     creation_unlock();
     for (const ForkPart* part : parts) part->after();
@@ -213,6 +216,7 @@ void in_child() {
     ask_forked();
     watchdog_forked();
     dump_signal_forked();
+    running_frames_forked();
     if (cord) keep_only(*cord, forked.fiber);
     bool of_use = policy.load(std::memory_order_relaxed) != FIBER_FORK_REFUSE;
     if (cord && environment && environment->open(*cord) < 0) of_use = false; // time would not pass
