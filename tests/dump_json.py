@@ -4,7 +4,10 @@
 and tells what that program's fibers wait for, their frames, and their deadlock.
 """
 
+import itertools
 import json
+import os
+import signal
 import subprocess
 import sys
 import unittest
@@ -123,6 +126,27 @@ class Dump(unittest.TestCase):
         facts, dump = run(FRAMES | GROUPED)
         self.assertRegex(dump, f"\n{facts['readers']} fibers: .*read_request ← serve\n")
         self.assertIn("\ndeadlock: fibers wait for each other", dump)
+
+    def test_signal_of_the_environment(self):
+        for name, number in ("QUIT", signal.SIGQUIT), ("SIGUSR1", signal.SIGUSR1), ("12", 12), ("RTMIN+2", signal.SIGRTMIN + 2):
+            environment = {**os.environ, "FIBERRT_DUMP_SIGNAL": name}
+            with subprocess.Popen([PROGRAM, "wait"], stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=environment) as child:
+                try:
+                    facts = json.loads(child.stdout.readline())
+                    for _ in range(2):
+                        child.send_signal(number)
+                        lines = iter(lambda: child.stderr.readline().decode(), "")
+                        text = "".join(itertools.takewhile(lambda line: "until a deadline" not in line, lines))
+                        self.assertIn("\ndeadlock: ", text)
+                        self.assertRegex(text, f"\n{facts['readers']} fibers: .*read_request ← serve\n")
+                finally:
+                    child.kill()
+
+    def test_signal_that_is_none(self):
+        for name in "NONE", "SIG", "0", "-3", "3x", "99999999999999999999", "RTMIN+", "RTMIN+99", "RTMIN-1", "SEGV", "KILL":
+            environment = {**os.environ, "FIBERRT_DUMP_SIGNAL": name}
+            done = subprocess.run([PROGRAM, "0"], capture_output=True, timeout=120, check=True, env=environment)
+            self.assertEqual(done.stderr.decode(), f'fiberrt: no dumps by FIBERRT_DUMP_SIGNAL "{name}": no such signal\n')
 
 
 PROGRAM = sys.argv.pop(1)

@@ -2,9 +2,11 @@
 // Reports that a program can turn on to find mistakes: of stack overflows, of fibers that keep their threads for too
 // long, and dumps by a signal.
 #include "api/api.h"
+#include "debug/creation.h"
 #include "debug/dump.h"
 #include "debug/dump_signal.h"
 #include "debug/overflow.h"
+#include "debug/running_frames.h"
 #include "debug/watchdog.h"
 
 #include <stddef.h>
@@ -32,5 +34,7 @@ int fiber_dump_on_signal(int signal, int fd, unsigned flags) {
     if (flags & ~dump_flags_known) return -EINVAL;
     return dump_on_signal(signal, fd, flags);
 }
+
+int fiber_record_creation(int on) { return record_creation(on); }
 
 int fiber_dump_running_signal(int signal) { return dump_running_signal(signal); }

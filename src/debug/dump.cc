@@ -8,8 +8,8 @@
 #include "debug/code_frames.h"
 #include "debug/describe.h"
 #include "debug/dump_json.h"
-#include "debug/dump_signal.h"
 #include "debug/dump_text.h"
+#include "debug/running_frames.h"
 #include "debug/wait_graph.h"
 
 #include <errno.h>
@@ -211,22 +211,23 @@ int dump_in(Form& form, Report& report, Arena& arena, Symbols& symbols, const Du
     WaitGraph graph(arena);
     form.begin(flags & grouped);
     cords.each([&](Cord* cord) { form.cord(cord); });
-    looks.at_all_fibers(frames, options.only, options.caller, [&](const Snapshot& seen, const Stack& stack, const char* none) {
-        graph.add(seen);
-        Frames found = {};
-        if (frames) {
-            found = finder.of(stack.trace, symbols);
-            found.none = none;
-            found.code = stack.code;
-        }
-        if (flags & grouped) {
-            groups.add(seen, found);
-        } else if (frames) {
-            form.fiber(seen, stack.trace.function, &found);
-        } else {
-            form.fiber(seen, 0, nullptr);
-        }
-    });
+    looks.at_all_fibers(frames, options.only, options.caller,
+                        [&](const Snapshot& seen, const Stack& stack, const char* none) {
+                            graph.add(seen);
+                            Frames found = {};
+                            if (frames) {
+                                found = finder.of(stack.trace, symbols);
+                                found.none = none;
+                                found.code = stack.code;
+                            }
+                            if (flags & grouped) {
+                                groups.add(seen, found);
+                            } else if (frames) {
+                                form.fiber(seen, stack.trace.function, &found);
+                            } else {
+                                form.fiber(seen, 0, nullptr);
+                            }
+                        });
     for (StackGroup* group = groups.sorted(); group; group = group->next) form.group(*group, flags & with_frames);
     put_circles(form, graph, arena);
     if (groups.left_out()) form.incomplete("some fibers are in no group: there was no memory");
@@ -246,7 +247,7 @@ int dump(int fd, const DumpOptions& options) {
         JsonDump form(report, symbols, now);
         return dump_in(form, report, arena, symbols, options);
     }
-    TextDump form(report, now);
+    TextDump form(report, symbols, now);
     return dump_in(form, report, arena, symbols, options);
 }
 

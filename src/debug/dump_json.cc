@@ -154,6 +154,13 @@ void JsonDump::fiber(const Snapshot& seen, uintptr_t function, const Frames* its
         if (outermost.function[0]) name = outermost.function; // an interpreter runs the function
     }
     out_.string("function_name", name);
+    if (info.created_at || info.created_by) {
+        symbol = info.created_at ? symbols_.of(info.created_at) : nullptr;
+        out_.address("created_at", info.created_at);
+        out_.string("created_at_name", symbol && symbol->name ? symbol->name : "");
+        out_.number("created_at_offset", symbol && symbol->name ? symbol->offset : 0);
+        out_.id("created_by", info.created_by);
+    }
     out_.number("stack_size", info.stack_size);
     out_.number("stack_used", info.stack_used);
     out_.number("stack_touched", info.stack_touched);

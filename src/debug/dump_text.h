@@ -12,7 +12,7 @@ namespace fiberrt {
 
 class TextDump {
 public:
-    TextDump(Report& out, int64_t now) : out_(out), now_(now) {}
+    TextDump(Report& out, Symbols& symbols, int64_t now) : out_(out), symbols_(symbols), now_(now) {}
 
     void begin(bool grouped);
     void cord(Cord* cord);
@@ -25,6 +25,7 @@ public:
 
 private:
     Report& out_;
+    Symbols& symbols_;
     int64_t now_;
 };
 

@@ -186,8 +186,6 @@ void unblock_for_cords(int signal) {
     watch_threads();
     signals_of_cords.fetch_or(bit_of(signal), std::memory_order_relaxed);
 }
-void unblock_for_cords_no_more(int signal) {
-    signals_of_cords.fetch_and(~bit_of(signal), std::memory_order_relaxed);
-}
+void unblock_for_cords_no_more(int signal) { signals_of_cords.fetch_and(~bit_of(signal), std::memory_order_relaxed); }
 
 } // namespace fiberrt

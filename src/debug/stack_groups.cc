@@ -11,9 +11,7 @@ namespace fiberrt {
 namespace {
 
 // By which frames are equal. Of a public function of the library, each place in it counts as the same.
-uintptr_t key_of(const Frame& frame) {
-    return is_public_frame(frame) ? frame.pc - frame.symbol->offset : frame.pc;
-}
+uintptr_t key_of(const Frame& frame) { return is_public_frame(frame) ? frame.pc - frame.symbol->offset : frame.pc; }
 
 bool are_equal(const CodeFrames& one, const CodeFrames& other) {
     if (one.count != other.count || one.language != other.language) return false;
@@ -68,9 +66,7 @@ StackGroup* merge(StackGroup* one, StackGroup* other) {
 
 } // namespace
 
-bool is_public_frame(const Frame& frame) {
-    return frame.symbol && frame.symbol->is_public;
-}
+bool is_public_frame(const Frame& frame) { return frame.symbol && frame.symbol->is_public; }
 
 void StackGroups::add(const Snapshot& seen, const Frames& frames) {
     int state = public_state(seen.state);

@@ -87,8 +87,7 @@ const char* ask_for_frames(Cord& cord, ThreadFrames& out) {
     Watched about = cord.watched;
     switch (Question{cord, ask_signal, still_runs, &about, answer_most_ns}.ask(out)) {
     case Question::Result::answered: return nullptr;
-    case Question::Result::no_stack:
-        return "fiberrt: no backtrace: its thread has no signal stack, or a small one\n";
+    case Question::Result::no_stack: return "fiberrt: no backtrace: its thread has no signal stack, or a small one\n";
     case Question::Result::silent: return "fiberrt: no backtrace: its thread does not handle the signal\n";
     case Question::Result::not_wanted: return "fiberrt: no backtrace: the fiber has given way since\n";
     }

@@ -15,9 +15,11 @@
 #include "core/noswitch.h"
 #include "core/scheduler.h"
 #include "debug/ask_thread.h"
+#include "debug/creation.h"
 #include "debug/dump_signal.h"
 #include "debug/look.h"
 #include "debug/overflow.h"
+#include "debug/running_frames.h"
 #include "pool/pool.h"
 #include "record/recorder.h"
 #include "debug/watchdog.h"
@@ -51,7 +53,9 @@ void before_fork() {
     if (this_cord && in_users_code(*this_cord)) receive_all(*this_cord);
     for (const ForkPart* part : parts) part->before();
     alone = __libc_single_threaded && !environment; // read here: in the child it may be true in any case
+    creation_lock();
     dump_signal_lock();
+    running_frames_lock();
     watchdog_lock();
     overflow_lock();
     ask_lock();
@@ -79,7 +83,9 @@ void release_locks() {
     ask_unlock();
     overflow_unlock();
     watchdog_unlock();
+    running_frames_unlock();
     dump_signal_unlock();
+    creation_unlock();
     for (const ForkPart* part : parts) part->after();
 }
 
@@ -213,6 +219,7 @@ void in_child() {
     ask_forked();
     watchdog_forked();
     dump_signal_forked();
+    running_frames_forked();
     if (cord) keep_only(*cord, forked.fiber);
     recorder_forked(cord);
     bool of_use = policy.load(std::memory_order_relaxed) != FIBER_FORK_REFUSE;

@@ -57,7 +57,9 @@ std::vector<std::string> below(const std::string &text, const std::string &begin
     return found;
 }
 
-std::vector<std::string> frames_of(const std::string &text, fiber_t fiber) { return below(text, "fiber " + hex(fiber.id)); }
+std::vector<std::string> frames_of(const std::string &text, fiber_t fiber) {
+    return below(text, "fiber " + hex(fiber.id));
+}
 
 // How many of the lines have the name of a function.
 size_t count_of(const std::vector<std::string> &lines, const std::string &name) {
@@ -253,7 +255,8 @@ TEST(DumpForms, NamesADeadlockAcrossCords) {
             const std::string text = dumped(flags);
             const std::vector<std::string> waits = below(text, "deadlock: ");
             ASSERT_EQ(waits.size(), 3u) << text;
-            EXPECT_EQ(count_of(waits, "fiber " + hex(circle.joiner.id) + " joins fiber " + hex(circle.joined.id)), 1u) << text;
+            EXPECT_EQ(count_of(waits, "fiber " + hex(circle.joiner.id) + " joins fiber " + hex(circle.joined.id)), 1u)
+                << text;
             EXPECT_EQ(count_of(waits, ", held by fiber " + hex(circle.locker.id)), 1u) << text;
             EXPECT_EQ(count_of(waits, ", held by fiber " + hex(circle.joiner.id)), 1u) << text;
         }
@@ -326,7 +329,8 @@ TEST(DumpForms, NamesADeadlockThroughTheEndOfACord) {
     });
     ASSERT_EQ(waits.size(), 3u) << text;
     EXPECT_EQ(count_of(waits, "joins cord " + hex(cord.id) + ", whose main flow is fiber "), 1u) << text;
-    EXPECT_EQ(count_of(waits, "waits for the end of other fibers of its cord, such as fiber " + hex(waiter.id)), 1u) << text;
+    EXPECT_EQ(count_of(waits, "waits for the end of other fibers of its cord, such as fiber " + hex(waiter.id)), 1u)
+        << text;
     EXPECT_EQ(fiber_cancel(waiter, nullptr), 0);
     join(joiner);
 }
