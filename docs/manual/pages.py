@@ -56,6 +56,8 @@ GROUPS = (
     (r"fiber_dump_as", "write the state and the stacks of all fibers, as text or JSON"),
     (r"fiber_dump_\w+_?signal", "write dumps when a signal comes, and ask running fibers for their frames"),
     (r"fiber_record_creation", "record where fibers are created"),
+    (r"fiber_trace_(start|stop|stats)", "trace the process"),
+    (r"fiber_trace_(begin|end|counter)", "slices and counters of the program in a trace"),
     (r"fiber_report_overflows", "report overflows of fibers' stacks"),
     (r"fiber_watchdog_\w+", "report fibers that keep their thread"),
     (r"fiberrt_dl_\w+", "load libfiberrt at run time"),

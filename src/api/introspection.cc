@@ -5,6 +5,8 @@
 #include "debug/code_frames.h"
 #include "debug/describe.h"
 #include "debug/dump.h"
+#include "trace/session.h"
+#include "trace/tap.h"
 
 #include <stddef.h>
 #include <string.h>
@@ -32,8 +34,10 @@ int fiber_set_name(fiber_t handle, const char* name) {
     if (!name) return -EINVAL;
     Fiber* fiber;
     int error = own_fiber(handle, &fiber);
-    if (!error) set_name(fiber, name);
-    return error;
+    if (error) return error;
+    set_name(fiber, name);
+    if (trace::number) trace::note_name(*this_cord, fiber);
+    return 0;
 }
 
 int fiber_info(fiber_t handle, fiber_info_t* out, size_t size) {
