@@ -25,8 +25,9 @@ BELOW = {
     "backend": "base core io sim",
     "embed": "base arch core io",
     "debug": "base core stackless pool sync io backend embed",
-    "fork": "base core stackless pool sync io sim embed debug",
-    "api": "base arch core stackless pool sync io sim backend embed debug fork",
+    "agent": "base core pool sim debug",
+    "fork": "base core stackless pool sync io sim embed debug agent",
+    "api": "base arch core stackless pool sync io sim backend embed debug agent fork",
     "posix": "base api sim",
 }
 # Circles of calls between objects: the most objects that one may have, and the ones that there are, by one object of

@@ -53,6 +53,8 @@ GROUPS = (
     (r"fiber_sim_pick", "a number that the simulation chooses"),
     (r"fiber_features", "the backends that the library was built with"),
     (r"fiber_dump", "write the state of all fibers"),
+    (r"fiber_metrics_write", "write the figures of cords, fibers and pools for a monitoring system"),
+    (r"fiber_agent_\w+", "let fiberrt-top look at the process"),
     (r"fiber_report_overflows", "report overflows of fibers' stacks"),
     (r"fiber_watchdog_\w+", "report fibers that keep their thread"),
     (r"fiberrt_dl_\w+", "load libfiberrt at run time"),

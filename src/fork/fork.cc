@@ -2,6 +2,7 @@
 // fork's handlers: take all locks before the fork, and discard other fibers, cords and pools in the child.
 #include "fork/fork.h"
 
+#include "agent/agent.h"
 #include "base/keep_errno.h"
 #include "base/try_once.h"
 #include "core/begin.h"
@@ -48,6 +49,7 @@ void before_fork() {
     if (this_cord && in_users_code(*this_cord)) receive_all(*this_cord);
     for (const ForkPart* part : parts) part->before();
     alone = __libc_single_threaded && !environment; // read here: in the child it may be true in any case
+    agent_lock();
     watchdog_lock();
     overflow_lock();
     look_lock();
@@ -71,6 +73,7 @@ void release_locks() {
     look_unlock();
     overflow_unlock();
     watchdog_unlock();
+    agent_unlock();
     for (const ForkPart* part : parts) part->after();
 }
 
@@ -184,6 +187,7 @@ void refuse(const Forked& forked) {
 void in_child() {
     KeepErrno keep;
     release_locks();
+    agent_forked();
     Cord* cord = cord_if_any();
     if (cord && !in_users_code(*cord)) { // the cord is in the middle of a change, and cannot be repaired
         fork_refused = true;

@@ -694,6 +694,7 @@ TEST(Faults, DumpsStatsAndNames) {
     insist_on_run([] {
         const int file = memfd_create("faults", MFD_CLOEXEC);
         EXPECT_EQ(INSIST(fiber_dump(file)), 0);
+        EXPECT_EQ(INSIST(fiber_metrics_write(file)), 0);
         EXPECT_GT(::lseek(file, 0, SEEK_END), 0);
         ::close(file);
         fiber_stats_t stats;

@@ -122,6 +122,15 @@ static int watch(FILE *log) {
 }
 /* END */
 
+/* EXAMPLE fiber_agent_start: Lets fiberrt-top look at this process, at a socket in the directory of the user's other sockets. */
+static int serve_top(void) {
+    const char *folder = getenv("XDG_RUNTIME_DIR");
+    return fiber_agent_start(folder ? folder : "/tmp"); /* until the process ends */
+}
+/* END */
+
+static void try_agent(void) { assert(serve_top() == 0 && fiber_agent_stop() == 0); }
+
 static void try_watchdog(void) {
     fiber_t fiber;
     assert(watch(stdout) == 0 && fiber_spawn(&fiber, compute, NULL) == 0 && fiber_join(fiber, NULL) == 0);
@@ -178,6 +187,7 @@ int main(void) {
     try_step();
     try_exchange();
     try_watchdog();
+    try_agent();
     try_posix();
     wait_a_little();
     assert(try_dl(arg, &result) == 0 && result == arg);
