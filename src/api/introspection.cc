@@ -80,11 +80,11 @@ int fiber_cord_stats(fiber_cord_t handle, fiber_stats_t* out, size_t size) {
     return 0;
 }
 
-int fiber_dump(int fd) { return dump(fd, 0, nullptr); }
+int fiber_dump(int fd) { return dump(fd, {}); }
 
 int fiber_dump_as(int fd, unsigned flags) {
     if (flags & ~unsigned(FIBER_DUMP_FRAMES | FIBER_DUMP_GROUPED | FIBER_DUMP_JSON)) return -EINVAL;
-    return dump(fd, flags, __builtin_extract_return_addr(__builtin_return_address(0)));
+    return dump(fd, {flags, __builtin_extract_return_addr(__builtin_return_address(0))});
 }
 
 int fiber_metrics_write(int fd) { return write_metrics(fd, Report::for_ever); }

@@ -39,13 +39,13 @@ public:
         return true;
     }
 
-    // Looks at all fibers of the process, and calls visit(snapshot, backtrace) for each. caller: an address in the
-    // function with which the calling fiber's own frames begin.
+    // Looks at all fibers of the process, or at the only one, and calls visit(snapshot, backtrace) for each. caller: an
+    // address in the function with which the calling fiber's own frames begin.
     template <class Visit>
-    void at_all_fibers(bool frames, const void* caller, Visit visit) {
+    void at_all_fibers(bool frames, uint64_t only, const void* caller, Visit visit) {
         fibers.each([&](Fiber* fiber) {
             fiber_t handle = {id_in(fiber)};
-            if (!handle.id) return;
+            if (!handle.id || (only && handle.id != only)) return;
             void** room = frames_ ? frames_ + count_ * frames_most : nullptr;
             traces_[count_] = {room, frames_most, 0, true, 0};
             looks_[count_] = {fiber, handle, &seen_[count_], &traces_[count_]};
@@ -156,7 +156,8 @@ void put_circles(Form& form, WaitGraph& graph, Arena& arena) {
 }
 
 template <class Form>
-int dump_in(Form& form, Report& report, Arena& arena, Symbols& symbols, unsigned flags, const void* caller) {
+int dump_in(Form& form, Report& report, Arena& arena, Symbols& symbols, const DumpOptions& options) {
+    unsigned flags = options.flags;
     Looks looks;
     FrameFinder finder;
     bool frames = flags & (with_frames | grouped);
@@ -165,7 +166,7 @@ int dump_in(Form& form, Report& report, Arena& arena, Symbols& symbols, unsigned
     WaitGraph graph(arena);
     form.begin(flags & grouped);
     cords.each([&](Cord* cord) { form.cord(cord); });
-    looks.at_all_fibers(frames, caller, [&](const Snapshot& seen, const Backtrace& trace) {
+    looks.at_all_fibers(frames, options.only, options.caller, [&](const Snapshot& seen, const Backtrace& trace) {
         graph.add(seen);
         if (flags & grouped) {
             groups.add(seen, finder.of(trace, symbols));
@@ -185,18 +186,18 @@ int dump_in(Form& form, Report& report, Arena& arena, Symbols& symbols, unsigned
 
 } // namespace
 
-int dump(int fd, unsigned flags, const void* caller) {
+int dump(int fd, const DumpOptions& options) {
     KeepErrno keep;
-    Report report(fd);
+    Report report(fd, options.timeout_ns);
     Arena arena;
     Symbols symbols(arena);
     int64_t now = clock_now();
-    if (flags & json) {
+    if (options.flags & json) {
         JsonDump form(report, symbols, now);
-        return dump_in(form, report, arena, symbols, flags, caller);
+        return dump_in(form, report, arena, symbols, options);
     }
     TextDump form(report, now);
-    return dump_in(form, report, arena, symbols, flags, caller);
+    return dump_in(form, report, arena, symbols, options);
 }
 
 } // namespace fiberrt
