@@ -2239,9 +2239,10 @@ FIBERRT_API int fiber_dump_as(int fd, unsigned flags) FIBERRT_LINKNAME(fiber_dum
 
 /**
  * Writes the figures of all cords, fibers and pools to a descriptor, as OpenMetrics text, the format of Prometheus and
- * other monitoring systems: counters of each cord, fibers by state, stacks and their memory, threads and tasks of each
- * pool. The labels have the ids of cords and pools, and the names of cords. The text ends with "# EOF"; without this
- * line it is not complete. docs/top.md lists the metrics. Cords run on meanwhile, and are neither stopped nor asked.
+ * other monitoring systems: counters of each cord, fibers by state, dead-locks, stacks and their memory, threads and
+ * tasks of each pool. The labels have the ids of cords and pools, and the names of cords. The text ends with "# EOF";
+ * without this line it is not complete. docs/top.md lists the metrics. Cords run on meanwhile, and are neither stopped
+ * nor asked. The call looks at each fiber that waits, which takes about a microsecond.
  *
  * It blocks the thread until all is written, and returns -EPIPE without SIGPIPE. It opens no cord.
  *

@@ -7,21 +7,14 @@
 
 #include <errno.h>
 #include <string.h>
-#include <sys/mman.h>
 
 namespace fiberrt {
-
-Figures::~Figures() {
-    if (cords_) munmap(cords_, slots_ * sizeof *cords_);
-}
 
 int Figures::collect() {
     cords.each([&](Cord*) { slots_++; });
     if (!slots_) return 0;
-    // Not by malloc, whose locks a stuck thread of the program may hold.
-    void* memory = mmap(nullptr, slots_ * sizeof *cords_, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    if (memory == MAP_FAILED) return -ENOMEM;
-    cords_ = static_cast<CordFigures*>(memory);
+    cords_ = arena_.make<CordFigures>(slots_);
+    if (!cords_) return -ENOMEM;
     cords.each([&](Cord* cord) { add_cord(cord); });
     fibers.each([&](Fiber* fiber) { add_fiber(fiber); });
     return 0;

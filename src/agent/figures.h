@@ -3,6 +3,7 @@
 // itself.
 #pragma once
 
+#include "base/arena.h"
 #include "core/cord.h"
 #include "fiberrt.h"
 
@@ -21,11 +22,6 @@ struct CordFigures {
 
 class Figures {
 public:
-    Figures() = default;
-    ~Figures();
-    Figures(const Figures&) = delete;
-    Figures& operator=(const Figures&) = delete;
-
     int collect(); // 0, -ENOMEM
 
     template <class Visit>
@@ -39,6 +35,7 @@ private:
     void add_cord(Cord* cord);
     void add_fiber(Fiber* fiber);
 
+    Arena arena_;
     CordFigures* cords_ = nullptr; // by the cords' indices
     uint32_t slots_ = 0;
 };

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 #include "agent/metrics.h"
 
+#include "agent/dead_locks.h"
 #include "agent/exposition.h"
 #include "agent/figures.h"
 #include "base/keep_errno.h"
@@ -14,7 +15,8 @@ constexpr const char* state_names[fiber_states] = {"new", "runnable", "running",
 static_assert(FIBER_NEW == 0 && FIBER_RUNNABLE == 1 && FIBER_RUNNING == 2 && FIBER_WAITING == 3 && FIBER_DEAD == 4);
 
 void put_build(Exposition& out) {
-    out.family("fiberrt_build", "info", "The library's version.");
+    // Of type "info" in OpenMetrics; but the older text format, which some tools read, does not know that type.
+    out.family("fiberrt_build_info", "gauge", "1; the label has the library's version.");
     char version[32];
     Report text(-1);
     text.number(FIBERRT_VERSION_MAJOR);
@@ -23,7 +25,7 @@ void put_build(Exposition& out) {
     text.put('.');
     text.number(FIBERRT_VERSION_PATCH);
     text.take(version, sizeof version);
-    out.begin("_info").label("version", version).value(1);
+    out.begin().label("version", version).value(1);
 }
 
 Exposition& of_cord(Exposition& out, const CordFigures& cord, const char* suffix) {
@@ -75,6 +77,13 @@ void put_fibers(Exposition& out, const Figures& figures) {
     });
 }
 
+void put_dead_locks(Exposition& out, const DeadLocks& found) {
+    out.family("fiberrt_dead_locks", "gauge", "Circles of fibers that wait for each other for ever.");
+    out.begin().value(found.circles);
+    out.family("fiberrt_dead_locked_fibers", "gauge", "Fibers in these circles.");
+    out.begin().value(found.fibers);
+}
+
 struct OfPool {
     const char* name;
     const char* help;
@@ -105,12 +114,15 @@ void put_pools(Exposition& out) {
 int write_metrics(int fd, int64_t timeout_ns) {
     KeepErrno keep;
     Figures figures;
+    DeadLocks dead_locks;
     if (int error = figures.collect()) return error;
+    if (int error = count_dead_locks(&dead_locks)) return error;
     Report report(fd, timeout_ns);
     Exposition out(report);
     put_build(out);
     put_cords(out, figures);
     put_fibers(out, figures);
+    put_dead_locks(out, dead_locks);
     put_pools(out);
     out.end();
     return report.end();

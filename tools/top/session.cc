@@ -88,6 +88,7 @@ private:
     void on_list_key(int key);
     void on_stack_key(int key);
     void move(long by);
+    void sort_by(Sort sort);
     void wait();
 
     const Place place_;
@@ -168,7 +169,13 @@ void Session::move(long by) {
     std::vector<const Fiber*> fibers = model_.fibers(view_.sort, view_.backwards, view_.filter);
     if (fibers.empty()) return;
     view_.row = std::min(size_t(row), fibers.size() - 1);
+    view_.chosen = true;
     view_.selected = fibers[view_.row]->id;
+}
+
+void Session::sort_by(Sort sort) {
+    view_.sort = sort;
+    view_.chosen = false;
 }
 
 void Session::on_filter_key(int key) {
@@ -196,15 +203,22 @@ void Session::on_list_key(int key) {
     case key_page_down: move(page); break;
     case key_home: move(-long(view_.row)); break;
     case key_end: move(long(model_.sample().fibers.size())); break;
-    case 'c': view_.sort = Sort::cpu; break;
-    case 'w': view_.sort = Sort::waits; break;
-    case 's': view_.sort = Sort::stack; break;
-    case 'n': view_.sort = Sort::name; break;
-    case 'i': view_.sort = Sort::id; break;
-    case 'r': view_.backwards = !view_.backwards; break;
-    case '/': view_.typing = true; break;
+    case 'c': sort_by(Sort::cpu); break;
+    case 'w': sort_by(Sort::waits); break;
+    case 's': sort_by(Sort::stack); break;
+    case 'n': sort_by(Sort::name); break;
+    case 'i': sort_by(Sort::id); break;
+    case 'r':
+        view_.backwards = !view_.backwards;
+        view_.chosen = false;
+        break;
+    case '/':
+        view_.typing = true;
+        view_.chosen = false;
+        break;
     case key_enter:
         if (!view_.selected) break;
+        view_.chosen = true;
         view_.mode = Mode::stack;
         view_.scroll = 0;
         wants_frames_ = true;

@@ -8,6 +8,7 @@
 #include "session.h"
 #include "view.h"
 
+#include <algorithm>
 #include <charconv>
 #include <clocale>
 #include <cstdio>
@@ -140,6 +141,16 @@ void print_json(const top::Place& place) {
     fwrite(text.data(), 1, text.size(), stdout);
 }
 
+// The names in the text may have any bytes.
+void print_stacks(const top::Place& place) {
+    std::string text = ask(place, "stacks");
+    for (std::string_view rest = text; !rest.empty();) {
+        size_t length = std::min(rest.find('\n'), rest.size());
+        puts(top::plain(rest.substr(0, length)).c_str());
+        rest.remove_prefix(std::min(length + 1, rest.size()));
+    }
+}
+
 int columns_of_output() {
     winsize size;
     if (ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col) return size.ws_col;
@@ -182,7 +193,7 @@ int main(int argc, char** argv) {
         break;
     case Form::once: print_once(place, arguments.options); break;
     case Form::json: print_json(place); break;
-    case Form::stacks: fputs(ask(place, "stacks").c_str(), stdout); break;
+    case Form::stacks: print_stacks(place); break;
     }
     if (fflush(stdout) != 0 || ferror(stdout)) die(1, "the text cannot be written");
     return 0;

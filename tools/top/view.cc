@@ -153,15 +153,16 @@ Line fiber_line(const Model& model, const Fiber& fiber, const View& view, const 
     return {row(columns, values, width), style};
 }
 
-// Finds the row of the selected fiber. If it has gone, the fiber in its place is selected.
+// Finds the row of the fiber that the user has selected. If it has gone, the fiber in its place is selected.
 void follow_selection(const std::vector<const Fiber*>& fibers, View& view, size_t rows) {
     if (fibers.empty()) {
         view.row = view.scroll = 0;
         view.selected = 0;
         return;
     }
+    if (!view.chosen) view.row = view.scroll = 0;
     auto found = std::find_if(fibers.begin(), fibers.end(), [&](const Fiber* f) { return f->id == view.selected; });
-    if (found != fibers.end()) view.row = size_t(found - fibers.begin());
+    if (view.chosen && found != fibers.end()) view.row = size_t(found - fibers.begin());
     view.row = std::min(view.row, fibers.size() - 1);
     view.selected = fibers[view.row]->id;
     if (view.row < view.scroll) view.scroll = view.row;

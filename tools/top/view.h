@@ -27,6 +27,7 @@ struct View {
     bool live = true; // there is a process; false: a file
     std::string filter;
     bool typing = false;    // the keys go into the filter
+    bool chosen = false;    // the user has selected a fiber; else the first one is
     uint64_t selected = 0;  // the id of the fiber; of the stack, too
     size_t row = 0;         // and its place in the list
     size_t scroll = 0;      // the first fiber, or the first line of the stack, on the screen
