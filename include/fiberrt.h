@@ -2116,6 +2116,10 @@ typedef struct {
     uint64_t stack_used;        /* bytes of the stack in use; 0: it has none, or its thread sleeps or polls on it */
     uint64_t function;          /* the address of the function it runs, or that this one called as its last act; 0: it
                                  * has ended, is hosted or a main flow, or its stack cannot be followed */
+    uint64_t created_at;        /* the return address of the call that created it, in the first function that is not the
+                                 * library's; 0: not known (fiber_record_creation). This member and the next are told
+                                 * of any fiber */
+    uint64_t created_by;        /* the id of the fiber that made this call; 0: none did, or not known */
 } fiber_info_t;
 
 /**
@@ -2208,10 +2212,12 @@ FIBERRT_API int fiber_pool_stats(fiber_pool_t pool, fiber_pool_stats_t *out, siz
 /**
  * Writes the state of the library to a descriptor, as text for people whose form may change: its version, backend,
  * cords, and every fiber with its name, state, wait, open scopes (innermost first) and stack. Fibers of other cords run
- * on meanwhile, so each line is true for its own moment. fiber_info says which fibers' waits are not told.
+ * on meanwhile, so each line is true for its own moment. fiber_info says which fibers' waits are not told. The last lines
+ * name deadlocks: fibers that wait for each other, in a circle, and did not run while they were looked at.
  *
  * It blocks the thread until all is written, and returns -EPIPE without SIGPIPE. pthread_cancel does not interrupt it.
- * It allocates nothing and opens no cord: a debugger may call (int)fiberrt_fiber_dump(2).
+ * It calls no malloc and opens no cord: a debugger may call (int)fiberrt_fiber_dump(2). Without memory from the kernel
+ * it finds no deadlocks, and says so.
  *
  * Where: anywhere, also in a no-switch section. Errors: those of write(2), after part of the text may have been
  * written. -EBADF fd is not open for writing.
@@ -2229,8 +2235,9 @@ FIBERRT_API int fiber_dump(int fd) FIBERRT_LINKNAME(fiber_dump);
  * FIBER_DUMP_GROUPED, fibers are counted: "9,812 fibers: fiber_recv <- read_request <- serve". flags 0 is fiber_dump.
  *
  * The frames of one fiber are of one moment, of different fibers of different moments; no thread is stopped. A fiber
- * that runs, and is not the caller, has none. Names are those that dladdr(3) knows, so a program needs -rdynamic. It takes
- * memory from the kernel, none from malloc, and otherwise behaves as fiber_dump.
+ * that runs, and is not the caller, has none, unless fiber_dump_running_signal has been called. Names are those in the
+ * symbol tables of the mapped files. The call takes memory from the kernel, none from malloc, reads /proc/self/maps and
+ * these files, and otherwise behaves as fiber_dump.
  *
  * Where: anywhere, also in a no-switch section. Errors: -EINVAL flags has an unknown bit; -ENOMEM nothing was written;
  * those of write(2), after part of the text may have been written. -EBADF fd is not open for writing.
@@ -2270,6 +2277,16 @@ FIBERRT_API int fiber_metrics_write(int fd) FIBERRT_LINKNAME(fiber_metrics_write
  * is not available (AddressSanitizer: handle_segv=2); -ENOMEM.
  */
 FIBERRT_API int fiber_report_overflows(int on) FIBERRT_LINKNAME(fiber_report_overflows);
+
+/**
+ * Records for each new fiber where and by which fiber it was created, or, with on 0, no longer. fiber_info and the dumps
+ * tell it. A record takes 24 bytes, and some microseconds when the fiber is created. Without a record, creating a fiber
+ * costs what it did before the first call. Cords of other threads follow at their next poll. Fibers that exist already,
+ * main flows and the fibers that run the tasks of a pool have no record.
+ *
+ * Errors: -ENOMEM 400 MB of address space are not available.
+ */
+FIBERRT_API int fiber_record_creation(int on) FIBERRT_LINKNAME(fiber_record_creation);
 
 /* A fiber that has kept its thread for too long, as the watchdog reports it. Later releases add members. */
 typedef struct {
@@ -2343,6 +2360,39 @@ FIBERRT_API int fiber_agent_start(const char *path) FIBERRT_LINKNAME(fiber_agent
  * Errors: -ESRCH there is none; -EBUSY another thread is stopping it.
  */
 FIBERRT_API int fiber_agent_stop(void) FIBERRT_LINKNAME(fiber_agent_stop);
+
+/**
+ * Makes a signal write a dump to fd, as fiber_dump_as(fd, flags) does; with signal 0, no signal does. A handler wakes a
+ * thread of the library's, which has no cord, so that a dump comes also when all cords are stuck. For example,
+ * fiber_dump_on_signal(SIGQUIT, 2, FIBER_DUMP_FRAMES | FIBER_DUMP_GROUPED) makes Ctrl-\ tell what the fibers do, and the
+ * program goes on.
+ *
+ * The environment variable FIBERRT_DUMP_SIGNAL (QUIT, say, or a number, or RTMIN+1) asks for this example without a
+ * change of the program. It is read before the first cord is opened. A later call replaces the signal.
+ *
+ * fd stays the caller's, and must stay open. A descriptor that takes nothing for a second cuts the dump off. A signal
+ * that comes during a dump leads to one more dump; several such signals are one. The child of a fork dumps by no signal,
+ * and may make this call.
+ *
+ * Errors: -EINVAL flags has an unknown bit, or signal is none that a thread can handle; -EBUSY the program has a handler
+ * for the signal, or, for an earlier signal, has installed its own since: then no signal writes a dump; -EAGAIN no thread
+ * can be made; -ENOMEM; -ENOTSUP in a simulation.
+ */
+FIBERRT_API int fiber_dump_on_signal(int signal, int fd, unsigned flags) FIBERRT_LINKNAME(fiber_dump_on_signal);
+
+/**
+ * Lets dumps tell the frames of fibers that run: they send this signal (SIGRTMIN + n, say) to the thread of each such
+ * fiber, whose handler stores its backtrace. With 0, dumps tell no frames of fibers that run, as before the call. No
+ * other code may use the signal. System calls that the kernel does not restart return EINTR (signal(7)).
+ *
+ * A dump waits a second in all for threads that do not answer, and at least ten milliseconds for each; it says which have
+ * not answered. Make the call before there are other threads: only threads whose cords are opened later, and the caller,
+ * get a stack for the handler and unblock the signal, and others are not asked. The child of a fork asks by no signal.
+ *
+ * Errors: -EINVAL signal is none that a thread can handle; -EBUSY the program has a handler for the signal, or, for an
+ * earlier signal, has installed its own since: then dumps ask by none; -ENOMEM; -ENOTSUP in a simulation.
+ */
+FIBERRT_API int fiber_dump_running_signal(int signal) FIBERRT_LINKNAME(fiber_dump_running_signal);
 
 /* ------------------------------------------------------------------------------------------------------------------
  * Unmodified libraries

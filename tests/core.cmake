@@ -48,6 +48,17 @@ target_link_libraries(watchdog_first PRIVATE fiberrt)
 add_test(NAME watchdog_first.AChildOfAForkHasNone COMMAND ${launcher} $<TARGET_FILE:watchdog_first>)
 set_tests_properties(watchdog_first.AChildOfAForkHasNone PROPERTIES TIMEOUT ${test_timeout})
 
+# The JSON of a dump, read by Python.
+add_executable(dump_program dump_program.c)
+set_target_properties(dump_program PROPERTIES C_STANDARD 11)
+target_compile_options(dump_program PRIVATE -Wall -Wextra -g -O2)
+target_compile_definitions(dump_program PRIVATE _GNU_SOURCE)
+target_link_libraries(dump_program PRIVATE fiberrt)
+if(NOT CMAKE_CROSSCOMPILING) # it runs the program itself
+    add_test(NAME dump_json COMMAND ${Python3_EXECUTABLE} ${CMAKE_CURRENT_SOURCE_DIR}/dump_json.py
+        $<TARGET_FILE:dump_program>)
+endif()
+
 # Very many fibers at once: a gigabyte and some seconds each.
 if(FIBERRT_SANITIZE)
     message(STATUS "Test stacks_scale_test left out: its figures are not those of a sanitizer.")

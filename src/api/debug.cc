@@ -1,8 +1,11 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 // Help with mistakes that a program can turn on: reports of stack overflows and of fibers that keep their threads for too
-// long, and the agent, which answers other programs.
+// long, dumps by a signal, and the agent, which answers other programs.
 #include "agent/agent.h"
 #include "api/api.h"
+#include "debug/creation.h"
+#include "debug/dump.h"
+#include "debug/dump_signal.h"
 #include "debug/overflow.h"
 #include "debug/watchdog.h"
 
@@ -30,3 +33,12 @@ int fiber_watchdog_stop(void) { return watchdog_stop(); }
 int fiber_agent_start(const char* path) { return path && *path ? agent_start(path) : -EINVAL; }
 
 int fiber_agent_stop(void) { return agent_stop(); }
+
+int fiber_dump_on_signal(int signal, int fd, unsigned flags) {
+    if (flags & ~dump_flags_known) return -EINVAL;
+    return dump_on_signal(signal, fd, flags);
+}
+
+int fiber_record_creation(int on) { return record_creation(on); }
+
+int fiber_dump_running_signal(int signal) { return dump_running_signal(signal); }

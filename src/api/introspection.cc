@@ -83,7 +83,7 @@ int fiber_cord_stats(fiber_cord_t handle, fiber_stats_t* out, size_t size) {
 int fiber_dump(int fd) { return dump(fd, {}); }
 
 int fiber_dump_as(int fd, unsigned flags) {
-    if (flags & ~unsigned(FIBER_DUMP_FRAMES | FIBER_DUMP_GROUPED | FIBER_DUMP_JSON)) return -EINVAL;
+    if (flags & ~dump_flags_known) return -EINVAL;
     return dump(fd, {flags, __builtin_extract_return_addr(__builtin_return_address(0))});
 }
 

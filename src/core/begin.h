@@ -13,6 +13,7 @@ enum class When : uint8_t {
     // too.
     first_query,
     first_cord, // before the first cord
+    ready,      // after all of first_cord, when it is known whether there is a simulation
 };
 
 struct Initializer {

@@ -283,7 +283,7 @@ bool first_query() {
 } // namespace
 
 int environment_begin() {
-    if (!first_cord_prepared([] { return begin_all(When::first_cord); })) return -ENOMEM;
+    if (!first_cord_prepared([] { return begin_all(When::first_cord) && begin_all(When::ready); })) return -ENOMEM;
     return environment && !environment->admits() ? -ENOTSUP : 0;
 }
 

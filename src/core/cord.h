@@ -117,7 +117,7 @@ struct CordWorld {
     // How many fibers there are. core/life.cc owns it.
     struct Counts {
         uint32_t fibers;  // slots held: the main flow, new, live, and dead but not joined
-        uint32_t room;    // for how many fibers the run queue and the timers have places
+        uint32_t room;    // for how many fibers the run queue and the timers have places; 0: see creation_observer
         uint32_t live;    // fibers that are neither dead nor daemons, without the main flow
         uint32_t daemons; // daemons that are not dead
     };
@@ -319,6 +319,9 @@ inline Cord* cord_if_any() {
 }
 
 extern Relaxed<const ThreadObserver*> thread_observer; // null: there is none, so far
+
+// Null: there is none. While there is one, Counts::room is 0, except on cords that have not noticed yet.
+extern Relaxed<CreationObserver> creation_observer;
 
 extern Relaxed<bool> fork_refused; // the process was forked, and may have no fibers
 

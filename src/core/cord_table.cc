@@ -10,6 +10,7 @@ thread_local constinit Cord* this_cord = nullptr;
 constinit CordTable cords;
 constinit Relaxed<bool> fork_refused;
 constinit Relaxed<const ThreadObserver*> thread_observer;
+constinit Relaxed<CreationObserver> creation_observer;
 
 namespace {
 

@@ -101,6 +101,7 @@ bool make_room(Cord& cord, Fiber* fiber) {
         return false;
     uint32_t places = cord.sched.queue.capacity();
     cord.counts.room = places < cord.timers.capacity() ? places : cord.timers.capacity();
+    if (creation_observer) cord.counts.room = 0; // so each fiber is made by the slow way
     return true;
 }
 
@@ -121,6 +122,7 @@ int fiber_create_slowly(Cord& cord, Kind kind, Fiber** out) {
     cord.counts.fibers++;
     fiber_begin(fiber, &cord, kind);
     count_fiber(cord, fiber, 1);
+    if (CreationObserver observer = creation_observer) observer(fiber);
     *out = fiber;
     return 0;
 }
@@ -146,6 +148,7 @@ int fiber_create_elsewhere(Cord& to, uint64_t id, Kind kind, Fiber** out) {
     if (error) return error;
     fiber_begin(fiber, bound_for(&to), kind);
     fiber->received.bound_for_id = id;
+    if (CreationObserver observer = creation_observer) observer(fiber);
     *out = fiber;
     return 0;
 }

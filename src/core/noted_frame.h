@@ -6,9 +6,9 @@
 
 // A label behind the instructions that save the caller's registers. Without the jump, which is never made, compilers
 // take the address of the label for that of the function's beginning, where no register has been saved.
-#define FIBERRT_HERE(label)             \
+#define FIBERRT_HERE(label)              \
     asm volatile goto("" : : : : label); \
-    label:                              \
+    label:                               \
     static_cast<void>(0)
 
 namespace fiberrt {

@@ -91,4 +91,7 @@ struct ThreadObserver {
     void (*ends)(Cord& cord);
 };
 
+// Notes where a fiber was created (src/debug): called on the thread that creates it, before any other thread knows it.
+using CreationObserver = void (*)(Fiber* fiber);
+
 } // namespace fiberrt

@@ -9,6 +9,7 @@
 #include "core/backend.h"
 #include "core/handles.h"
 #include "core/noted_frame.h"
+#include "debug/creation.h"
 #include "debug/look.h"
 #include "debug/texts.h"
 #include "debug/unwind.h"
@@ -159,6 +160,11 @@ void info_of(const Snapshot& seen, uintptr_t function, fiber_info_t* out) {
     if (seen.still && out->state == FIBER_WAITING) describe_wait(seen, out);
     if (seen.still) out->function = seen.function ? seen.function : function;
     describe_stack(seen, out);
+    Creation creation;
+    if (creation_of({seen.id}, &creation)) {
+        out->created_at = creation.at;
+        out->created_by = creation.by;
+    }
 }
 
 int describe(Fiber* fiber, fiber_t handle, fiber_info_t* out) {

@@ -7,6 +7,7 @@
 #include "core/handles.h"
 #include "debug/describe.h"
 #include "debug/dump_json.h"
+#include "debug/dump_signal.h"
 #include "debug/dump_text.h"
 #include "debug/wait_graph.h"
 
@@ -39,7 +40,8 @@ public:
         return true;
     }
 
-    // Looks at all fibers of the process, or at the only one, and calls visit(snapshot, backtrace) for each. caller: an
+    // Looks at all fibers of the process, or at the only one, and calls visit(snapshot, backtrace, none) for
+    // each; `none` tells why there are no frames, or is null. caller: an
     // address in the function with which the calling fiber's own frames begin.
     template <class Visit>
     void at_all_fibers(bool frames, uint64_t only, const void* caller, Visit visit) {
@@ -61,15 +63,37 @@ private:
         for (int i = 0; i < count_; i++) {
             if (looks_[i].error) continue;
             Backtrace& trace = traces_[i];
+            const char* none = nullptr;
             if (frames && is_caller(looks_[i].fiber)) {
                 trace.from = caller;
                 follow_own_stack(trace);
+            } else if (frames && (seen_[i].state == State::running || trace.count < 0)) {
+                none = ask_running(seen_[i], trace);
             } else if (!seen_[i].still) {
                 trace.count = 0;
             }
-            visit(seen_[i], trace);
+            visit(seen_[i], trace, none);
         }
         count_ = 0;
+    }
+
+    // Finds the frames of a fiber on whose stack its thread is, if the program has given a signal for that. Returns why
+    // there are none; null: there are some, or there is no signal.
+    const char* ask_running(const Snapshot& seen, Backtrace& trace) {
+        trace.count = 0;
+        ThreadFrames found;
+        if (!asks_running()) return nullptr;
+        constexpr int64_t least_ns = 10'000'000; // after threads that have not answered
+        int64_t before = clock_now();
+        const char* none = frames_of_running(seen, patience_ns_ > least_ns ? patience_ns_ : least_ns, found);
+        patience_ns_ -= clock_now() - before;
+        if (none) return none;
+        for (int i = found.first; i < found.count && trace.count < trace.most; i++)
+            trace.frames[trace.count++] = found.frames[i];
+        // The address of the innermost frame is no return address, but one byte further it is like one.
+        trace.frames[0] = static_cast<char*>(trace.frames[0]) + 1;
+        trace.complete = found.count < ThreadFrames::most;
+        return nullptr;
     }
 
     struct Memory {
@@ -88,6 +112,7 @@ private:
     void** frames_ = nullptr;
     int most_ = 1;
     int count_ = 0;
+    int64_t patience_ns_ = 1'000'000'000; // how long this dump waits for threads that it asks, in all
 };
 
 FramesEnd end_of(const Backtrace& trace) {
@@ -137,13 +162,13 @@ struct FoundCircle {
     FoundCircle* next;
 };
 
-// Puts the dead-locks, then the circles that may end.
+// Puts the deadlocks, then the circles that may end.
 template <class Form>
 void put_circles(Form& form, WaitGraph& graph, Arena& arena) {
     FoundCircle* uncertain = nullptr;
     for (WaitCircle circle; graph.next(circle);) {
         if (circle.certain) {
-            form.dead_lock(circle);
+            form.deadlock(circle);
         } else if (auto* found = arena.make<FoundCircle>()) {
             *found = {circle, uncertain};
             uncertain = found;
@@ -152,7 +177,7 @@ void put_circles(Form& form, WaitGraph& graph, Arena& arena) {
         }
     }
     for (; uncertain; uncertain = uncertain->next) form.circle(uncertain->circle);
-    if (graph.lacks_memory()) form.incomplete("dead-locks were not found: there was no memory");
+    if (graph.lacks_memory()) form.incomplete("deadlocks were not found: there was no memory");
 }
 
 template <class Form>
@@ -166,17 +191,21 @@ int dump_in(Form& form, Report& report, Arena& arena, Symbols& symbols, const Du
     WaitGraph graph(arena);
     form.begin(flags & grouped);
     cords.each([&](Cord* cord) { form.cord(cord); });
-    looks.at_all_fibers(frames, options.only, options.caller, [&](const Snapshot& seen, const Backtrace& trace) {
-        graph.add(seen);
-        if (flags & grouped) {
-            groups.add(seen, finder.of(trace, symbols));
-        } else if (frames) {
-            Frames found = finder.of(trace, symbols);
-            form.fiber(seen, trace.function, &found);
-        } else {
-            form.fiber(seen, 0, nullptr);
-        }
-    });
+    looks.at_all_fibers(frames, options.only, options.caller,
+                        [&](const Snapshot& seen, const Backtrace& trace, const char* none) {
+                            graph.add(seen);
+                            if (flags & grouped) {
+                                Frames found = finder.of(trace, symbols);
+                                found.none = none;
+                                groups.add(seen, found);
+                            } else if (frames) {
+                                Frames found = finder.of(trace, symbols);
+                                found.none = none;
+                                form.fiber(seen, trace.function, &found);
+                            } else {
+                                form.fiber(seen, 0, nullptr);
+                            }
+                        });
     for (StackGroup* group = groups.sorted(); group; group = group->next) form.group(*group, flags & with_frames);
     put_circles(form, graph, arena);
     if (groups.left_out()) form.incomplete("some fibers are in no group: there was no memory");
@@ -196,7 +225,7 @@ int dump(int fd, const DumpOptions& options) {
         JsonDump form(report, symbols, now);
         return dump_in(form, report, arena, symbols, options);
     }
-    TextDump form(report, now);
+    TextDump form(report, symbols, now);
     return dump_in(form, report, arena, symbols, options);
 }
 

@@ -78,7 +78,7 @@ void JsonDump::to_list(List list) {
         switch (list_) {
         case List::cords: break;
         case List::fibers: out_.array(grouped_ ? "groups" : "fibers"); break;
-        case List::dead_locks: out_.array("deadlocks"); break;
+        case List::deadlocks: out_.array("deadlocks"); break;
         case List::circles: out_.array("wait_circles"); break;
         case List::incomplete: out_.array("incomplete"); break;
         }
@@ -99,7 +99,8 @@ void JsonDump::frames(const Frames& frames) {
         out_.end_object();
     }
     out_.end_array();
-    out_.boolean("frames_complete", frames.end == FramesEnd::outermost);
+    out_.boolean("frames_complete", frames.end == FramesEnd::outermost && !frames.none);
+    if (frames.none) out_.string("frames_missing", frames.none);
 }
 
 void JsonDump::fiber(const Snapshot& seen, uintptr_t function, const Frames* its_frames) {
@@ -125,6 +126,13 @@ void JsonDump::fiber(const Snapshot& seen, uintptr_t function, const Frames* its
     out_.address("function", info.function);
     const Symbol* symbol = info.function ? symbols_.of(info.function + 1) : nullptr;
     out_.string("function_name", symbol && symbol->name ? symbol->name : "");
+    if (info.created_at || info.created_by) {
+        symbol = info.created_at ? symbols_.of(info.created_at) : nullptr;
+        out_.address("created_at", info.created_at);
+        out_.string("created_at_name", symbol && symbol->name ? symbol->name : "");
+        out_.number("created_at_offset", symbol && symbol->name ? symbol->offset : 0);
+        out_.id("created_by", info.created_by);
+    }
     out_.number("stack_size", info.stack_size);
     out_.number("stack_used", info.stack_used);
     out_.number("stack_touched", info.stack_touched);
@@ -151,8 +159,8 @@ void JsonDump::ids_of(const char* key, const WaitCircle& circle) {
     out_.end_array();
 }
 
-void JsonDump::dead_lock(const WaitCircle& circle) {
-    to_list(List::dead_locks);
+void JsonDump::deadlock(const WaitCircle& circle) {
+    to_list(List::deadlocks);
     ids_of(nullptr, circle);
 }
 

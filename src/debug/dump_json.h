@@ -18,13 +18,13 @@ public:
     void cord(Cord* cord);
     void fiber(const Snapshot& seen, uintptr_t function, const Frames* frames);
     void group(const StackGroup& group, bool with_frames);
-    void dead_lock(const WaitCircle& circle);
+    void deadlock(const WaitCircle& circle);
     void circle(const WaitCircle& circle); // of waits, which may end
     void incomplete(const char* what);
     void end();
 
 private:
-    enum class List : uint8_t { cords, fibers, dead_locks, circles, incomplete };
+    enum class List : uint8_t { cords, fibers, deadlocks, circles, incomplete };
     void to_list(List list);
     void ids_of(const char* key, const WaitCircle& circle);
     void frames(const Frames& frames);

@@ -3,6 +3,7 @@
 #include "debug/dump_text.h"
 
 #include "core/handles.h"
+#include "debug/creation.h"
 #include "debug/describe.h"
 #include "debug/texts.h"
 #include "debug/wait_text.h"
@@ -69,7 +70,32 @@ void put_rest(Report& r, const Snapshot& fiber) {
         r.number(StackPool::size_of(fiber.stack_class) / 1024);
         r.put(" KiB");
     }
-    r.put('\n');
+}
+
+// "serve+0x1b", or an address
+void put_place(Report& r, uintptr_t pc, const Symbol* symbol) {
+    if (symbol && symbol->name) {
+        put_plain(r, name_for_people(*symbol));
+        r.put("+0x");
+        r.number(symbol->offset, 16);
+    } else {
+        r.put("0x");
+        r.number(pc, 16);
+    }
+}
+
+void put_creation(Report& r, uint64_t fiber, Symbols& symbols) {
+    Creation creation;
+    if (!creation_of({fiber}, &creation)) return;
+    r.put("; created");
+    if (creation.at) {
+        r.put(" at ");
+        put_place(r, creation.at, symbols.of(creation.at));
+    }
+    if (creation.by) {
+        r.put(" by fiber ");
+        r.id(creation.by);
+    }
 }
 
 void put_cord(Report& r, Cord* cord) {
@@ -120,14 +146,7 @@ void put_frame(Report& r, const Frame& frame, int number) {
     r.number(uint64_t(number));
     r.put(' ');
     const Symbol* symbol = frame.symbol;
-    if (symbol && symbol->name) {
-        put_plain(r, name_for_people(*symbol));
-        r.put("+0x");
-        r.number(symbol->offset, 16);
-    } else {
-        r.put("0x");
-        r.number(frame.pc, 16);
-    }
+    put_place(r, frame.pc, symbol);
     if (symbol && symbol->object) {
         r.put(" (");
         put_plain(r, symbol->object);
@@ -154,6 +173,11 @@ void put_frames(Report& r, const Frames& frames) {
     if (const char* text = text_of(frames.end); text && frames.count) {
         r.put("    ");
         r.put(text);
+        r.put('\n');
+    }
+    if (frames.none) {
+        r.put("    no frames: ");
+        r.put(frames.none);
         r.put('\n');
     }
 }
@@ -184,6 +208,8 @@ void TextDump::fiber(const Snapshot& seen, uintptr_t, const Frames* frames) {
         put_scopes(r, seen, now_);
     }
     put_rest(r, seen);
+    put_creation(r, seen.id, symbols_);
+    r.put('\n');
     if (frames) put_frames(r, *frames);
 }
 
@@ -248,8 +274,8 @@ void put_circle(Report& r, const WaitCircle& circle) {
 
 } // namespace
 
-void TextDump::dead_lock(const WaitCircle& circle) {
-    out_.put("dead-lock: fibers wait for each other, in a circle\n");
+void TextDump::deadlock(const WaitCircle& circle) {
+    out_.put("deadlock: fibers wait for each other, in a circle\n");
     put_circle(out_, circle);
 }
 

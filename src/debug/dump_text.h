@@ -12,19 +12,20 @@ namespace fiberrt {
 
 class TextDump {
 public:
-    TextDump(Report& out, int64_t now) : out_(out), now_(now) {}
+    TextDump(Report& out, Symbols& symbols, int64_t now) : out_(out), symbols_(symbols), now_(now) {}
 
     void begin(bool grouped);
     void cord(Cord* cord);
     void fiber(const Snapshot& seen, uintptr_t function, const Frames* frames);
     void group(const StackGroup& group, bool with_frames);
-    void dead_lock(const WaitCircle& circle);
+    void deadlock(const WaitCircle& circle);
     void circle(const WaitCircle& circle); // of waits, which may end
     void incomplete(const char* what);
     void end();
 
 private:
     Report& out_;
+    Symbols& symbols_;
     int64_t now_;
 };
 

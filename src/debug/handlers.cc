@@ -12,9 +12,11 @@
 
 namespace fiberrt {
 
-constinit Relaxed<int> signal_of_cords;
-
 namespace {
+
+constinit std::atomic<uint64_t> signals_of_cords{0}; // bits. Relaxed: a thread that misses one began before
+
+uint64_t bit_of(int signal) { return uint64_t(1) << (signal - 1); }
 
 constinit std::atomic<int> stacks_wanted{0}; // by so many features. Relaxed: a thread that misses it began before
 
@@ -143,12 +145,14 @@ namespace {
 
 void begins(Cord& cord) {
     if (stacks_wanted.load(std::memory_order_relaxed)) signal_stack_give(cord); // if it fails, there are no reports
-    if (int signal = signal_of_cords) {
-        sigset_t set;
-        sigemptyset(&set);
-        sigaddset(&set, signal);
-        pthread_sigmask(SIG_UNBLOCK, &set, nullptr);
+    uint64_t signals = signals_of_cords.load(std::memory_order_relaxed);
+    if (!signals) return;
+    sigset_t set;
+    sigemptyset(&set);
+    for (int signal = 1; signal <= 64; signal++) {
+        if (signals & bit_of(signal)) sigaddset(&set, signal);
     }
+    pthread_sigmask(SIG_UNBLOCK, &set, nullptr);
 }
 
 void ends(Cord& cord) {
@@ -180,7 +184,8 @@ void signal_stacks_want_no_more() { stacks_wanted.fetch_sub(1, std::memory_order
 
 void unblock_for_cords(int signal) {
     watch_threads();
-    signal_of_cords = signal;
+    signals_of_cords.fetch_or(bit_of(signal), std::memory_order_relaxed);
 }
+void unblock_for_cords_no_more(int signal) { signals_of_cords.fetch_and(~bit_of(signal), std::memory_order_relaxed); }
 
 } // namespace fiberrt

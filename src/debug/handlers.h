@@ -45,11 +45,9 @@ private:
 void signal_stacks_want();
 void signal_stacks_want_no_more();
 
-// A signal that cords unblock on their threads when they begin; 0: none.
-extern Relaxed<int> signal_of_cords;
-
-// Sets signal_of_cords.
+// From now on, threads whose cords begin unblock the signal; or no longer.
 void unblock_for_cords(int signal);
+void unblock_for_cords_no_more(int signal);
 
 // Gives the calling thread a signal stack, if it has none. cord: the thread's. 0; -ENOMEM.
 int signal_stack_give(Cord& cord);

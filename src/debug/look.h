@@ -60,7 +60,7 @@ struct Snapshot {
     bool permit;
     bool detached;
     bool is_asked_to_stop; // another cord's cancel or interrupt is on its way
-    char* stack_low; // null: it has no stack of the library's
+    char* stack_low;       // null: it has no stack of the library's
     uint8_t stack_class;
     char name[FIBER_NAME_MAX];
     uint64_t scope;  // the handle of the scope that it is a child of; 0: none

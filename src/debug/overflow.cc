@@ -8,12 +8,12 @@
 #include "base/report.h"
 #include "core/cord.h"
 #include "debug/handlers.h"
+#include "debug/machine_context.h"
 
 #include <errno.h>
 #include <pthread.h>
 #include <signal.h>
 #include <string.h>
-#include <ucontext.h>
 #include <unistd.h>
 
 namespace fiberrt {
@@ -22,17 +22,6 @@ namespace {
 
 constinit pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER; // for installing and removing
 constinit SignalHandler handler;
-
-uintptr_t interrupted_sp(const void* context) {
-    const mcontext_t& machine = static_cast<const ucontext_t*>(context)->uc_mcontext;
-#if defined(__x86_64__)
-    return uintptr_t(machine.gregs[REG_RSP]);
-#elif defined(__aarch64__)
-    return uintptr_t(machine.sp);
-#elif defined(__riscv)
-    return uintptr_t(machine.__gregs[REG_SP]);
-#endif
-}
 
 // How far below the stack pointer code writes: the red zone, and words pushed before the pointer moves.
 constexpr uintptr_t below = 1024;

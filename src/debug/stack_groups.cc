@@ -11,9 +11,7 @@ namespace fiberrt {
 namespace {
 
 // By which frames are equal. Of a public function of the library, each place in it counts as the same.
-uintptr_t key_of(const Frame& frame) {
-    return is_public_frame(frame) ? frame.pc - frame.symbol->offset : frame.pc;
-}
+uintptr_t key_of(const Frame& frame) { return is_public_frame(frame) ? frame.pc - frame.symbol->offset : frame.pc; }
 
 bool are_equal(const Frames& one, const Frames& other) {
     if (one.count != other.count || one.end != other.end) return false;
@@ -39,15 +37,17 @@ StackGroup* merge(StackGroup* one, StackGroup* other) {
 
 } // namespace
 
-bool is_public_frame(const Frame& frame) {
-    return frame.symbol && frame.symbol->is_public;
-}
+bool is_public_frame(const Frame& frame) { return frame.symbol && frame.symbol->is_public; }
 
 void StackGroups::add(const Snapshot& seen, const Frames& frames) {
     int state = public_state(seen.state);
     char wait[sizeof(Snapshot::wait.text) + 64];
     Report text(-1);
     put_wait_kind(text, seen);
+    if (frames.none) {
+        text.put("; ");
+        text.put(frames.none);
+    }
     text.take(wait, sizeof wait);
     uint64_t hash = hash_step(uint64_t(state), uint64_t(frames.end));
     for (const char* c = wait; *c; c++) hash = hash_step(hash, uint64_t(*c));
@@ -68,7 +68,7 @@ void StackGroups::add(const Snapshot& seen, const Frames& frames) {
         group->hash = hash;
         group->state = state;
         group->wait = kept_wait;
-        group->frames = {kept_frames, frames.count, frames.end};
+        group->frames = {kept_frames, frames.count, frames.end, frames.none};
         group->next = list_;
         *place = list_ = group;
     }

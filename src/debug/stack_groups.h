@@ -28,6 +28,7 @@ struct Frames {
     const Frame* at;
     int count;
     FramesEnd end;
+    const char* none = nullptr; // why there are none; null: there are some, or the state tells it
 };
 
 struct StackGroup {
@@ -35,8 +36,8 @@ struct StackGroup {
 
     uint64_t hash;
     StackGroup* child[4];
-    uint64_t count; // of fibers
-    int state;      // FIBER_NEW ...
+    uint64_t count;   // of fibers
+    int state;        // FIBER_NEW ...
     const char* wait; // why they wait or do not run, without numbers
     Frames frames;
     uint64_t ids[ids_most]; // of the first fibers

@@ -2,6 +2,8 @@
 // Finds symbols by the maps of the process and the files that its code comes from.
 #include "debug/symbols.h"
 
+#include "debug/own_code.h"
+
 #include <string.h>
 #include <sys/auxv.h>
 
@@ -9,18 +11,7 @@ namespace fiberrt {
 
 namespace {
 
-constexpr char prefix[] = "fiberrt_"; // of exported names: FIBERRT_LINKNAME
-constexpr size_t prefix_length = sizeof prefix - 1;
-
-bool begins_with(const char* text, const char* begin) { return strncmp(text, begin, strlen(begin)) == 0; }
-
-bool is_public(const char* name) {
-    return begins_with(name, "fiberrt_fiber_") && strcmp(name, "fiberrt_fiber_ended") != 0;
-}
-
-bool is_of_library(const char* name) {
-    return begins_with(name, "_ZN7fiberrt") || begins_with(name, "_ZNK7fiberrt") || begins_with(name, prefix);
-}
+constexpr size_t prefix_length = sizeof "fiberrt_" - 1; // of exported names: FIBERRT_LINKNAME
 
 } // namespace
 
@@ -40,7 +31,7 @@ const Symbol* Symbols::of(uintptr_t pc) {
 // Finds out whether the library is a file of its own.
 void Symbols::begin() {
     begun_ = true;
-    const CodeRange* own = map_.at(reinterpret_cast<uintptr_t>(&is_public));
+    const CodeRange* own = map_.at(reinterpret_cast<uintptr_t>(&is_own_name));
     const CodeRange* program = map_.at(getauxval(AT_ENTRY));
     if (own && program && own->file != program->file) library_ = own->file;
 }
@@ -62,8 +53,8 @@ void Symbols::find(Symbol& symbol) {
     symbol.offset = symbol.object_offset - function->address;
     symbol.name = name_of(range->file->path, file, *function, arena_);
     if (!symbol.name) return;
-    symbol.is_public = is_public(symbol.name);
-    symbol.is_internal = !symbol.is_public && (symbol.is_internal || is_of_library(symbol.name));
+    symbol.is_public = is_public_name(symbol.name);
+    symbol.is_internal = !symbol.is_public && (symbol.is_internal || is_own_name(symbol.name));
 }
 
 const char* name_for_people(const Symbol& symbol) {

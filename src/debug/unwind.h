@@ -15,8 +15,8 @@ struct Backtrace {
     void** frames; // return addresses, innermost first, as backtrace(3) has them; null: they are only counted
     int most;      // room in frames
     int count;
-    bool complete;      // frames has the outermost frame, or is full
-    uintptr_t function; // where the outermost function begins that the library has called; 0: not found
+    bool complete;              // frames has the outermost frame, or is full
+    uintptr_t function;         // where the outermost function begins that the library has called; 0: not found
     const void* from = nullptr; // the address with which frames begins; null: that of the innermost frame
 };
 

@@ -25,7 +25,7 @@ namespace fiberrt {
 struct WaitCircle {
     const Snapshot* fibers; // of one moment
     int count;
-    bool certain;     // it is a dead-lock: without a cancel or an interrupt from outside, it lasts for ever
+    bool certain;     // it is a deadlock: without a cancel or an interrupt from outside, it lasts for ever
     int64_t deadline; // at which a wait of it ends at the latest; `never`: there is none, or it is not known
 };
 

@@ -1,10 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// The watchdog's thread, and what a fiber's thread does when it is asked for its backtrace:
-//
-//   watchdog                          the fiber's thread
-//   answer = asked, the signal ─────▶ answer = taking; walks its frames; answer = taken
-//     waits for a second     ◀─────── rings
-//   answer = nobody_asked: a signal that comes later finds nothing to do
+// The watchdog's thread.
 #include "debug/watchdog.h"
 
 #include "base/keep_errno.h"
@@ -15,13 +10,11 @@
 #include "base/signals.h"
 #include "core/begin.h"
 #include "core/cord.h"
-#include "debug/handlers.h"
+#include "debug/ask_thread.h"
 #include "core/hooks.h"
 #include "core/backend.h"
 
 #include <errno.h>
-#include <execinfo.h>
-#include <initializer_list>
 #include <limits.h>
 #include <linux/futex.h>
 #include <pthread.h>
@@ -36,7 +29,6 @@ namespace {
 
 constexpr int looks = 4;                          // in the time that a fiber may run
 constexpr int64_t answer_most_ns = 1'000'000'000; // how long it waits for a thread that was sent the signal
-constexpr int frames_most = 64;
 
 enum class Life : uint8_t { none, lives, stopping };
 
@@ -45,16 +37,9 @@ Life life = Life::none;
 pthread_t thread;
 fiber_watchdog_t wanted;
 constinit Relaxed<uint32_t> run; // the number of watchdogs that this process has started
-constinit SignalHandler handler;
+constinit AskSignal ask_signal;
 
 constinit std::atomic<uint32_t> stop_asked{0}; // a futex
-
-enum Answer : uint32_t { nobody_asked, asked, taking, taken };
-constinit std::atomic<uint32_t> answer{nobody_asked}; // a futex; the thread that changes it from asked owns these:
-constinit std::atomic<Cord*> asked_cord{nullptr};
-Watched asked_about;
-void* frames[frames_most];
-int frame_count;
 
 // Sleeps while *word is `value`, at most until the time has passed.
 void wait_on(std::atomic<uint32_t>& word, uint32_t value, int64_t ns) {
@@ -93,44 +78,20 @@ bool same(const Watched& one, const Watched& other) {
            one.gave_way == other.gave_way && one.polls == other.polls;
 }
 
-void on_signal(int, siginfo_t*, void*) {
-    KeepErrno keep;
-    Cord* cord = this_cord;
-    uint32_t expected = asked;
-    if (!cord || asked_cord.load(std::memory_order_acquire) != cord) return;
-    if (!answer.compare_exchange_strong(expected, taking, std::memory_order_acq_rel)) return;
-    hooks::tsan_acquire(&answer);
-    frame_count = same(asked_about, look_at(*cord)) ? backtrace(frames, frames_most) : 0;
-    hooks::tsan_release(&answer);
-    answer.store(taken, std::memory_order_release);
-    ring(answer);
+bool still_runs(const Cord& cord, const void* watched) {
+    return same(*static_cast<const Watched*>(watched), look_at(cord));
 }
 
-// Asks the cord's thread for its backtrace. False: it does not answer. Else the answer is in `frames` and frame_count,
-// which is 0 if the fiber has given way meanwhile.
-bool ask(Cord& cord, int signal) {
-    asked_about = cord.watched;
-    hooks::tsan_release(&answer);
-    asked_cord.store(&cord, std::memory_order_release);
-    answer.store(asked, std::memory_order_release);
-    int64_t until = clock_now() + answer_most_ns;
-    bool sent = syscall(SYS_tgkill, getpid(), int(cord.thread), signal) == 0;
-    uint32_t now = asked;
-    while (sent && (now = answer.load(std::memory_order_acquire)) != taken) {
-        int64_t left = until - clock_now();
-        if (now == asked && left <= 0) break;
-        wait_on(answer, now, left > 0 ? left : answer_most_ns);
+// Asks the thread for the backtrace of the fiber that has been found. Null: out has it; else why it has not.
+const char* ask_for_frames(Cord& cord, ThreadFrames& out) {
+    Watched about = cord.watched;
+    switch (Question{cord, ask_signal, still_runs, &about, answer_most_ns}.ask(out)) {
+    case Question::Result::answered: return nullptr;
+    case Question::Result::no_stack: return "fiberrt: no backtrace: its thread has no signal stack, or a small one\n";
+    case Question::Result::silent: return "fiberrt: no backtrace: its thread does not handle the signal\n";
+    case Question::Result::not_wanted: return "fiberrt: no backtrace: the fiber has given way since\n";
     }
-    uint32_t expected = asked;
-    // coverage: race
-    if (now != taken && !answer.compare_exchange_strong(expected, nobody_asked, std::memory_order_acq_rel)) {
-        while (answer.load(std::memory_order_acquire) != taken) wait_on(answer, taking, answer_most_ns);
-        now = taken;
-    }
-    answer.store(nobody_asked, std::memory_order_relaxed);
-    asked_cord.store(nullptr, std::memory_order_relaxed);
-    hooks::tsan_acquire(&answer);
-    return now == taken;
+    __builtin_unreachable();
 }
 
 void put_seconds(Report& r, int64_t ns) {
@@ -174,16 +135,12 @@ void tell(const fiber_watchdog_t& what, Cord& cord, uint32_t generation, int64_t
     overrun.fiber_name[sizeof overrun.fiber_name - 1] = '\0';
     overrun.cord_name[sizeof overrun.cord_name - 1] = '\0';
     const char* about_frames = nullptr;
-    if (what.signal && !cord.has_signal_stack) {
-        // The kernel's frame for a handler may be larger than the rest of the fiber's stack.
-        about_frames = "fiberrt: no backtrace: its thread has no signal stack, or a small one\n";
-    } else if (what.signal) {
-        bool answered = ask(cord, what.signal);
-        overrun.frames = frames;
-        overrun.frame_count = answered ? frame_count : 0;
-        about_frames = !answered              ? "fiberrt: no backtrace: its thread does not handle the signal\n"
-                       : !overrun.frame_count ? "fiberrt: no backtrace: the fiber has given way since\n"
-                                              : "fiberrt: its backtrace:\n";
+    ThreadFrames answer = {};
+    if (what.signal) {
+        about_frames = ask_for_frames(cord, answer);
+        if (!about_frames) about_frames = "fiberrt: its backtrace:\n";
+        overrun.frames = answer.frames;
+        overrun.frame_count = answer.count;
     }
     if (what.report) {
         what.report(what.data, &overrun);
@@ -233,51 +190,23 @@ int make_thread() {
     return thread_start(&thread, nullptr, watch_all, nullptr);
 }
 
-// Prepares the signal for a new watchdog; end_signal() undoes it.
-int begin_signal(int signal) {
-    if (!signal) return 0;
-    // An earlier watchdog may have left its handler, because it could not be removed then.
-    if (int error = handler.remove()) return error;
-    int error = handler.install(signal, on_signal, true);
-    if (error) return error;
-    unblock_for_cords(signal);
-    signal_stacks_want();
-    if (Cord* cord = cord_if_any()) signal_stack_give(*cord);
-    return 0;
-}
-
-int end_signal() {
-    if (!signal_of_cords) return 0;
-    signal_of_cords = 0;
-    signal_stacks_want_no_more();
-    return handler.remove();
-}
-
-bool is_raised(int signal) {
-    for (int raised : {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGTRAP, SIGSYS}) {
-        if (signal == raised) return true;
-    }
-    return false;
-}
-
 } // namespace
 
 int watchdog_start(const fiber_watchdog_t& what) {
     KeepErrno keep;
-    if (what.limit_ns < FIBER_MSEC(1) || what.signal < 0 || is_raised(what.signal)) return -EINVAL;
+    if (what.limit_ns < FIBER_MSEC(1)) return -EINVAL;
+    if (int error = what.signal ? AskSignal::prepare(what.signal) : 0) return error;
     if (!process_begin()) return -ENOMEM; // there may have been no cord yet
     if (environment) return -ENOTSUP;
-    void* caller;
-    if (what.signal) backtrace(&caller, 1); // the first call loads the unwinder, which takes locks of the loader
     MutexGuard guard(mutex);
     if (life != Life::none) return -EBUSY;
-    int error = begin_signal(what.signal);
-    if (error) return error;
+    if (what.signal) {
+        if (int error = ask_signal.begin(what.signal)) return error;
+    }
     wanted = what;
     run = run + 1;
-    error = make_thread();
-    if (error) {
-        end_signal();
+    if (int error = make_thread()) {
+        ask_signal.end();
         return error;
     }
     life = Life::lives;
@@ -301,7 +230,7 @@ int watchdog_stop() {
     pthread_setcancelstate(cancellable, nullptr);
     MutexGuard guard(mutex);
     life = Life::none;
-    return end_signal();
+    return ask_signal.end();
 }
 
 void watchdog_lock() { pthread_mutex_lock(&mutex); }
@@ -310,9 +239,7 @@ void watchdog_unlock() { pthread_mutex_unlock(&mutex); }
 void watchdog_forked() {
     life = Life::none;
     stop_asked.store(1, std::memory_order_relaxed); // if its report has forked, the thread in the child ends
-    answer.store(nobody_asked, std::memory_order_relaxed);
-    asked_cord.store(nullptr, std::memory_order_relaxed);
-    end_signal();
+    ask_signal.end();
 }
 
 } // namespace fiberrt

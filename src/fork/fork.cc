@@ -15,6 +15,9 @@
 #include "core/mappings.h"
 #include "core/noswitch.h"
 #include "core/scheduler.h"
+#include "debug/ask_thread.h"
+#include "debug/creation.h"
+#include "debug/dump_signal.h"
 #include "debug/look.h"
 #include "debug/overflow.h"
 #include "pool/pool.h"
@@ -50,8 +53,11 @@ void before_fork() {
     for (const ForkPart* part : parts) part->before();
     alone = __libc_single_threaded && !environment; // read here: in the child it may be true in any case
     agent_lock();
+    creation_lock();
+    dump_signal_lock();
     watchdog_lock();
     overflow_lock();
+    ask_lock();
     look_lock();
     pools_lock();
     cords_lock();
@@ -71,8 +77,11 @@ void release_locks() {
     cords_unlock();
     pools_unlock();
     look_unlock();
+    ask_unlock();
     overflow_unlock();
     watchdog_unlock();
+    dump_signal_unlock();
+    creation_unlock();
     agent_unlock();
     for (const ForkPart* part : parts) part->after();
 }
@@ -205,7 +214,9 @@ void in_child() {
     cords_forked(cord);
     pools_forked();
     awake_forked(cord ? 1 : 0);
+    ask_forked();
     watchdog_forked();
+    dump_signal_forked();
     if (cord) keep_only(*cord, forked.fiber);
     bool of_use = policy.load(std::memory_order_relaxed) != FIBER_FORK_REFUSE;
     if (cord && environment && environment->open(*cord) < 0) of_use = false; // time would not pass

@@ -349,6 +349,8 @@ TEST(Overflow, WithoutMemoryForTheHandlersStack) {
     NEEDS_LIMITS_ON_ADDRESS_SPACE();
     const End end = end_of([] {
         (void)self();
+        const stack_t no_stack = {nullptr, SS_DISABLE, 0}; // an earlier scenario may have left one
+        CHILD_CHECK(::sigaltstack(&no_stack, nullptr) == 0);
         rlimit limit = {}, none = {};
         CHILD_CHECK(::getrlimit(RLIMIT_AS, &limit) == 0);
         none.rlim_max = limit.rlim_max;

@@ -695,6 +695,8 @@ TEST(Faults, DumpsStatsAndNames) {
         const int file = memfd_create("faults", MFD_CLOEXEC);
         EXPECT_EQ(INSIST(fiber_dump(file)), 0);
         EXPECT_EQ(INSIST(fiber_metrics_write(file)), 0);
+        EXPECT_EQ(INSIST(fiber_dump_as(file, FIBER_DUMP_FRAMES | FIBER_DUMP_JSON)), 0);
+        EXPECT_EQ(INSIST(fiber_dump_as(file, FIBER_DUMP_GROUPED)), 0);
         EXPECT_GT(::lseek(file, 0, SEEK_END), 0);
         ::close(file);
         fiber_stats_t stats;

@@ -131,6 +131,18 @@ static int serve_top(void) {
 
 static void try_agent(void) { assert(serve_top() == 0 && fiber_agent_stop() == 0); }
 
+/* EXAMPLE fiber_dump_on_signal: Ctrl-\\ writes the stacks of all fibers to standard error, also of those that run, and the
+ * program goes on. For the beginning of main(). */
+static int dump_at_quit(void) {
+    int error = fiber_dump_running_signal(SIGRTMIN + 1);
+    return error < 0 ? error : fiber_dump_on_signal(SIGQUIT, 2, FIBER_DUMP_FRAMES | FIBER_DUMP_GROUPED);
+}
+/* END */
+
+static void try_dumps(void) {
+    assert(dump_at_quit() == 0 && fiber_dump_on_signal(0, -1, 0) == 0 && fiber_dump_running_signal(0) == 0);
+}
+
 static void try_watchdog(void) {
     fiber_t fiber;
     assert(watch(stdout) == 0 && fiber_spawn(&fiber, compute, NULL) == 0 && fiber_join(fiber, NULL) == 0);
@@ -188,6 +200,7 @@ int main(void) {
     try_exchange();
     try_watchdog();
     try_agent();
+    try_dumps();
     try_posix();
     wait_a_little();
     assert(try_dl(arg, &result) == 0 && result == arg);

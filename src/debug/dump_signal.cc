@@ -1,0 +1,201 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+// A handler may not dump: a dump takes locks that its own thread may hold. So the handler wakes a thread that does
+// nothing else, has no cord, and therefore dumps also when all cords are stuck.
+#include "debug/dump_signal.h"
+
+#include "base/keep_errno.h"
+#include "base/mutex.h"
+#include "base/parse_number.h"
+#include "base/peek.h"
+#include "base/relaxed.h"
+#include "base/report.h"
+#include "base/signals.h"
+#include "core/begin.h"
+#include "core/cord.h"
+#include "debug/dump.h"
+#include "debug/look.h"
+
+#include <errno.h>
+#include <limits.h>
+#include <linux/futex.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+namespace fiberrt {
+
+namespace {
+
+constinit pthread_mutex_t mutex_of_dumps = PTHREAD_MUTEX_INITIALIZER; // protects these, up to `ask_by`
+bool dumper_lives = false;
+pthread_t dumper;
+constinit SignalHandler dump_handler;
+constinit AskSignal ask_by;
+
+// Set before the thread is started.
+int dump_signal;
+int dump_fd;
+unsigned dump_flags;
+
+constexpr uint32_t stop_bit = uint32_t(1) << 31; // of this futex; the other bits count the signals
+constinit std::atomic<uint32_t> dumps_asked{0};
+
+void ring_dumper() { syscall(SYS_futex, &dumps_asked, FUTEX_WAKE_PRIVATE, INT_MAX, nullptr, nullptr, 0); }
+
+void on_dump_signal(int, siginfo_t*, void*) {
+    KeepErrno keep;
+    // A count that overflows must not set stop_bit. Release and acquire: none is needed, the number is all.
+    uint32_t before = dumps_asked.load(std::memory_order_relaxed);
+    uint32_t next;
+    do {
+        next = (before & stop_bit) | ((before + 1) & ~stop_bit);
+    } while (!dumps_asked.compare_exchange_weak(before, next, std::memory_order_relaxed));
+    ring_dumper();
+}
+
+void* dump_when_asked(void*) {
+    pthread_setname_np(pthread_self(), "fiberrt-dump");
+    // The other threads may block the signal, or be stuck in the kernel.
+    sigset_t set;
+    sigemptyset(&set);
+    sigaddset(&set, dump_signal);
+    pthread_sigmask(SIG_UNBLOCK, &set, nullptr);
+    for (uint32_t seen = 0;;) {
+        uint32_t now = dumps_asked.load(std::memory_order_acquire);
+        if (now & stop_bit) return nullptr;
+        if (now == seen) {
+            syscall(SYS_futex, &dumps_asked, FUTEX_WAIT_PRIVATE, seen, nullptr, nullptr, 0);
+            continue;
+        }
+        seen = now; // signals that come during a dump lead to one more
+        dump(dump_fd, {dump_flags, nullptr, Report::unasked_ns});
+    }
+}
+
+// Under the mutex, which it releases for the time of a dump under way.
+int stop_dumps() {
+    dumper_lives = false;
+    int error = dump_handler.remove();
+    dumps_asked.fetch_or(stop_bit, std::memory_order_release);
+    ring_dumper();
+    int cancellable; // a pthread_cancel of this thread would leave the dumps half stopped for ever
+    pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancellable);
+    pthread_join(dumper, nullptr);
+    pthread_setcancelstate(cancellable, nullptr);
+    return error;
+}
+
+int start_dumps(int signal, int fd, unsigned flags) {
+    if (int error = dump_handler.remove()) return error; // an earlier one, which could not be removed then
+    dump_signal = signal;
+    dump_fd = fd;
+    dump_flags = flags;
+    dumps_asked.store(0, std::memory_order_relaxed);
+    if (int error = thread_start(&dumper, nullptr, dump_when_asked, nullptr)) return error;
+    dumper_lives = true;
+    int error = dump_handler.install(signal, on_dump_signal, true);
+    if (error) stop_dumps();
+    return error;
+}
+
+int set_dumps(int signal, int fd, unsigned flags) {
+    if (signal < 0 || signal > SIGRTMAX || is_raised_by_instructions(signal)) return -EINVAL;
+    if (environment) return -ENOTSUP;
+    MutexGuard guard(mutex_of_dumps);
+    int error = dumper_lives ? stop_dumps() : 0;
+    if (!signal || error) return error;
+    return start_dumps(signal, fd, flags);
+}
+
+// Reads the name of a signal, such as QUIT, SIGQUIT, 3 or RTMIN+1. 0: it is none.
+int signal_of_text(const char* text) {
+    uint64_t number;
+    const char* at = text;
+    if (parse_decimal(&at, &number)) return *at == '\0' && number <= uint64_t(SIGRTMAX) ? int(number) : 0;
+    if (strncmp(text, "SIG", 3) == 0) text += 3;
+    constexpr char first_of_realtime[] = "RTMIN";
+    if (strncmp(text, first_of_realtime, sizeof first_of_realtime - 1) == 0) {
+        at = text + sizeof first_of_realtime - 1;
+        if (*at == '\0') return SIGRTMIN;
+        bool valid = *at++ == '+' && parse_decimal(&at, &number) && *at == '\0';
+        return valid && number <= uint64_t(SIGRTMAX - SIGRTMIN) ? SIGRTMIN + int(number) : 0;
+    }
+    for (int signal = 1; signal < SIGRTMIN; signal++) {
+        const char* name = sigabbrev_np(signal);
+        if (name && strcmp(text, name) == 0) return signal;
+    }
+    return 0;
+}
+
+// Starts dumps if the environment variable asks for them. They go to standard error.
+bool begin_by_environment() {
+    const char* text = secure_getenv("FIBERRT_DUMP_SIGNAL");
+    if (!text || !*text) return true;
+    KeepErrno keep;
+    int signal = signal_of_text(text);
+    int error = signal ? set_dumps(signal, STDERR_FILENO, FIBER_DUMP_FRAMES | FIBER_DUMP_GROUPED) : -EINVAL;
+    if (!error || error == -ENOTSUP) return true; // in a simulation there is no such thread
+    Report report(STDERR_FILENO, Report::unasked_ns);
+    report.put("fiberrt: no dumps by FIBERRT_DUMP_SIGNAL");
+    report.name(text);
+    const char* why = strerrordesc_np(-error);
+    report.put(": ");
+    report.put(error == -EINVAL ? "no such signal" : error == -EBUSY ? "the program handles it" : why ? why : "?");
+    report.put('\n');
+    report.end();
+    return true;
+}
+
+FIBERRT_INITIALIZER(When::ready, begin_by_environment);
+
+} // namespace
+
+int dump_on_signal(int signal, int fd, unsigned flags) {
+    KeepErrno keep;
+    if (!process_begin()) return -ENOMEM; // there may have been no cord yet
+    return set_dumps(signal, fd, flags);
+}
+
+int dump_running_signal(int signal) {
+    KeepErrno keep;
+    if (int error = signal ? AskSignal::prepare(signal) : 0) return error;
+    if (!process_begin()) return -ENOMEM; // there may have been no cord yet
+    if (environment) return -ENOTSUP;
+    MutexGuard guard(mutex_of_dumps);
+    int error = ask_by.end();
+    return signal && !error ? ask_by.begin(signal) : error;
+}
+
+namespace {
+
+bool runs_still(const Cord& cord, const void* fiber) { return cord.sched.current == fiber; }
+
+} // namespace
+
+bool asks_running() { return ask_by.in_use(); }
+
+const char* frames_of_running(const Snapshot& seen, int64_t at_most_ns, ThreadFrames& out) {
+    Fiber* fiber;
+    if (fibers.resolve(seen.id, &fiber) != 0) return "it has ended meanwhile";
+    switch (Question{*seen.cord, ask_by, runs_still, fiber, at_most_ns}.ask(out)) {
+    case Question::Result::answered: return nullptr;
+    case Question::Result::not_wanted: return "its thread has left it meanwhile";
+    case Question::Result::silent: return "its thread does not answer";
+    case Question::Result::no_stack: return "its thread has no signal stack, or a small one";
+    }
+    __builtin_unreachable();
+}
+
+void dump_signal_lock() { pthread_mutex_lock(&mutex_of_dumps); }
+void dump_signal_unlock() { pthread_mutex_unlock(&mutex_of_dumps); }
+
+void dump_signal_forked() {
+    if (dumper_lives) dump_handler.remove();
+    dumper_lives = false;
+    ask_by.end();
+}
+
+} // namespace fiberrt
