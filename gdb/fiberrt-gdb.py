@@ -225,7 +225,7 @@ class Fiber:
             return text + "0x%016x" % integer(8, read(self.wait + copy["wait_end"], 8), 0)
         if what == "op":
             return text + self.operation()
-        if what == "primitive":
+        if what in ("primitive", "channel"):
             at = self.wait + copy["wait_waiters"]
             for offset in (copy["waiter_kind"], copy["kind_text"]):
                 at = integer(8, read(at, 8), 0) + offset

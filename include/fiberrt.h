@@ -2259,6 +2259,133 @@ FIBERRT_API int fiber_dump_as(int fd, unsigned flags) FIBERRT_LINKNAME(fiber_dum
 FIBERRT_API int fiber_metrics_write(int fd) FIBERRT_LINKNAME(fiber_metrics_write);
 
 /* ------------------------------------------------------------------------------------------------------------------
+ * Accounting
+ *
+ * While accounting is on, the library measures for each fiber how long it runs, is runnable without running, and waits;
+ * and for each cord how long its fibers run, it polls and its thread sleeps. It is off at first, and costs nothing then.
+ * docs/observing.md shows how to use it.
+ *
+ * All times are of a clock that runs on while the thread is not on a processor: the run time of a fiber contains the
+ * time in which the kernel gave the processor to another thread. Where the processor's counter is fit for it, that is the
+ * clock, otherwise CLOCK_MONOTONIC; in a simulation it is the simulation's time.
+ *
+ * Later releases add members at the end of these structures. Calls take size, their sizeof as the caller knows it, and
+ * fill that many bytes, unknown members with zero.
+ *
+ * Defaults: Where: anywhere. Switches: no. Since: 0.1. Errors: -EINVAL out is NULL or size is 0; -ENODATA accounting is
+ * off.
+ * --------------------------------------------------------------------------------------------------------------- */
+
+/**
+ * Turns accounting on, for all cords, also for those made later. All times begin at zero. Cords of other threads follow
+ * at their next poll, which a message makes at once if they sleep; a fiber that keeps its thread delays it. The first
+ * call takes a millisecond, to measure the rate of the processor's counter.
+ *
+ * FIBERRT_ACCOUNTING=1 in the environment turns accounting on before the first cord.
+ *
+ * In the child of a fork, accounting stays on, and all times begin at zero.
+ *
+ * Errors: -EALREADY it is on; -ENOMEM; -ENOTSUP a thread in a simulation that may have no cord.
+ */
+FIBERRT_API int fiber_accounting_start(void) FIBERRT_LINKNAME(fiber_accounting_start);
+
+/**
+ * Turns accounting off. The times measured are gone. Cords of other threads follow at their next poll.
+ *
+ * Errors: -EALREADY it is off; -ENOTSUP a thread in a simulation that may have no cord.
+ */
+FIBERRT_API int fiber_accounting_stop(void) FIBERRT_LINKNAME(fiber_accounting_stop);
+
+/* Kinds of waits: the indices of fiber_times_t.wait_ns. */
+#define FIBER_WAIT_TIME     0 /* sleeps */
+#define FIBER_WAIT_IO       1 /* operations on descriptors, connections, child processes and signals */
+#define FIBER_WAIT_LOCK     2 /* mutexes, semaphores, conditions, events, and the other primitives except channels */
+#define FIBER_WAIT_CHANNEL  3 /* channels, and fiber_select */
+#define FIBER_WAIT_FIBER    4 /* the end of another fiber or of a cord */
+#define FIBER_WAIT_CHILDREN 5 /* the children of a scope */
+#define FIBER_WAIT_WAKEUP   6 /* fiber_yield and fiber_transfer */
+#define FIBER_WAIT_OTHER    7 /* pools, offloaded functions, hosted fibers */
+#define FIBER_WAIT_KINDS    8
+
+/* The times of a fiber, or of several added up. */
+typedef struct {
+    uint64_t fibers;                    /* how many fibers these are; a task of a pool counts as one */
+    uint64_t turns;                     /* how often they got the thread */
+    int64_t run_ns;                     /* how long they had it */
+    int64_t runnable_ns;                /* how long they were runnable and did not run, or waited for a stack */
+    int64_t wait_ns[FIBER_WAIT_KINDS];  /* how long they waited, by FIBER_WAIT_… */
+} fiber_times_t;
+
+/**
+ * Reads the times of a fiber, since accounting was turned on or, if that was later, since the fiber was first scheduled.
+ * The fiber may belong to any cord. The time up to now of what it does now is included. A fiber that has ended keeps
+ * its times until it is joined. When another fiber makes it runnable, the library notes the time at that fiber's next
+ * switch, so `runnable_ns` may be too short by the time that this fiber ran on, and the wait too long.
+ *
+ * Errors: -EINVAL out is NULL or size is 0; -ENODATA accounting is off; -EAGAIN its cord has not polled since accounting
+ * was turned on; -ESRCH the fiber ended meanwhile; -ENOMEM there was no memory for its times.
+ */
+FIBERRT_API int fiber_times(fiber_t fiber, fiber_times_t *out, size_t size) FIBERRT_LINKNAME(fiber_times);
+
+/* How durations spread. Each but `count` is too long by at most a sixteenth: durations are counted in ranges, and these
+ * are the ends of ranges. */
+typedef struct {
+    uint64_t count;
+    int64_t p50_ns; /* half of them are not longer */
+    int64_t p90_ns;
+    int64_t p99_ns;
+    int64_t p999_ns;
+    int64_t most_ns; /* the longest */
+} fiber_spread_t;
+
+/* The times of a cord. run_ns, poll_ns and sleep_ns add up to elapsed_ns. */
+typedef struct {
+    int64_t elapsed_ns;      /* since accounting began on the cord */
+    int64_t run_ns;          /* in fibers */
+    int64_t poll_ns;         /* in looks for messages, I/O and timers, and in ends of fibers */
+    int64_t sleep_ns;        /* in the kernel, waiting for any of these; or in the foreign loop that runs the cord. When an
+                              * io_uring sleeps, the kernel performs the operations that were given to it */
+    fiber_spread_t slice;    /* how long a fiber has the thread, until it gives way or the cord polls */
+    fiber_spread_t lag;      /* from the end of a poll to the begin of the next: so long may a completion go unnoticed */
+    fiber_spread_t poll;     /* how long polls take, without sleeps */
+} fiber_cord_times_t;
+
+/**
+ * Reads the times of a cord, of any thread, since accounting began on it.
+ *
+ * Errors: those of a handle; -EINVAL out is NULL or size is 0; -ENODATA accounting is off; -EAGAIN the cord has not
+ * polled since accounting was turned on.
+ */
+FIBERRT_API int fiber_cord_times(fiber_cord_t cord, fiber_cord_times_t *out, size_t size)
+    FIBERRT_LINKNAME(fiber_cord_times);
+
+/* What fibers have in common that fiber_times_each adds up. */
+#define FIBER_BY_FUNCTION 0 /* their function; of a task: the task's; of a hosted fiber: its step */
+#define FIBER_BY_NAME     1 /* their name: at their end, or now */
+#define FIBER_BY_SCOPE    2 /* the scope that they are children of */
+
+/* One sum of fiber_times_each. Of the members function, name and scope only the one asked for is set. */
+typedef struct {
+    fiber_times_t times;
+    uint64_t function; /* the address; 0: fibers that ran before accounting was on, main flows, the library's own */
+    uint64_t scope;    /* the id of the handle; 0: fibers that are no children */
+    char name[FIBER_NAME_MAX];
+    uint8_t others;    /* 1: fibers that have ended and for which a cord's table had no place */
+} fiber_times_sum_t;
+
+/**
+ * Calls visit with the sums of the times of all fibers since accounting was turned on, of those that have ended too,
+ * until visit returns a value other than 0. Sums with the longest run time come first. A cord keeps the sums of the
+ * fibers that have ended in tables of some hundred places; when a table is full, further fibers are added up in one sum,
+ * whose `others` is 1, and so are the children of scopes that are gone. A fiber that ends during the call may be missing.
+ * Returns the last result of visit, or 0 if there is no sum. visit may make any call that the caller may make.
+ *
+ * Errors: -EINVAL visit is NULL, or by is unknown; -ENODATA accounting is off; -ENOMEM.
+ */
+FIBERRT_API int fiber_times_each(int by, int (*visit)(const fiber_times_sum_t *sum, void *arg), void *arg)
+    FIBERRT_LINKNAME(fiber_times_each);
+
+/* ------------------------------------------------------------------------------------------------------------------
  * Debugging
  *
  * docs/debugging.md shows how to use these, also in gdb.

@@ -24,10 +24,11 @@ BELOW = {
     "sim": "base core io",
     "backend": "base core io sim",
     "embed": "base arch core io",
-    "debug": "base core stackless pool sync io backend embed",
-    "agent": "base core pool sim debug",
-    "fork": "base core stackless pool sync io sim embed debug agent",
-    "api": "base arch core stackless pool sync io sim backend embed debug agent fork",
+    "record": "base arch core",
+    "debug": "base core stackless pool sync io backend embed record",
+    "agent": "base core pool sim record debug",
+    "fork": "base core stackless pool sync io sim embed record debug agent",
+    "api": "base arch core stackless pool sync io sim backend embed record debug agent fork",
     "posix": "base api sim",
 }
 # Circles of calls between objects: the most objects that one may have, and the ones that there are, by one object of

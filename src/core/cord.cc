@@ -70,6 +70,10 @@ int cord_make(Cord** out) {
     cord->main_flow.fiber->sched.state = State::running;
     cord->sched.current = cord->main_flow.fiber;
     cord->inbox.open();
+    // So that the recorder, which takes these locks between setting recorder_begins and looking for cords, either finds
+    // this cord's inbox open, or is found by cord_enter_thread().
+    cords_lock();
+    cords_unlock();
     *out = cord;
     return 0;
 }
@@ -95,6 +99,7 @@ void cord_enter_thread(Cord& cord) {
     cord_awake();
     this_cord = &cord;
     if (const ThreadObserver* observer = thread_observer) observer->begins(cord);
+    if (RecorderBegins begins = recorder_begins) begins(cord);
 }
 
 // Withdraws the waits that other cords may be about to end, and ends the cord's I/O: no fiber of the cord runs again.
@@ -125,6 +130,7 @@ void fiber_discard(Cord& cord, Fiber* fiber) {
     if (fiber->cord.load(std::memory_order_relaxed) != &cord) return;
     while (fiber->scopes) scope_pop(cord, fiber);
     if (fiber->values.locals) fiber->values.locals->ops->free(fiber);
+    record_end(cord, fiber);
     if (fiber != cord.main_flow.fiber) fiber->sched.state = State::dead; // so that no call by a hook wakes or ends it
     notify_destroyed(cord, fiber);
     hooks::fiber_gone(fiber);
@@ -163,6 +169,7 @@ void cord_leave_thread(Cord& cord) {
     fiber_discard(cord, main); // last: for the hooks of the others it is the calling fiber
     FIBERRT_CHECK(cord.counts.fibers == 0);
     if (cord.observer.ops) cord.observer.ops->end(cord);
+    if (cord.hooked & hooked_by_recorder) cord.recorder.ops->end(cord);
     free_world(cord);
     cord_asleep();
     this_cord = nullptr;

@@ -60,6 +60,12 @@ struct Observer {
     Ambient* ambient;       // the ambient values in force; null: none has ever been
 };
 
+// What the recorder notes of the cord; src/record fills it.
+struct Recorder {
+    const RecorderOps* ops; // not null while `hooked` has hooked_by_recorder
+    void* record;           // the recorder's own; null: the cord has never been recorded
+};
+
 // The part of a cord that only its thread touches. Each group's comment names the file that owns the group: change its
 // meaning there. Other files also write single members; core/cord.cc (which creates the world) and src/fork (which
 // repairs it in the child) also write members of any group. A group is valid while the cord is in use, unless its
@@ -171,14 +177,16 @@ struct CordWorld {
 
     uint8_t hooked; // why every switch takes the slow way: bits of core/parts.h
     Observer observer;
+    Recorder recorder;
 
     // When to poll. core/scheduler.cc owns it.
     struct Poll {
         int64_t full_budget;   // what sched.budget was last set to
         int64_t hooked_budget; // the budget last set, also while every switch is slow: see budget_left()
-        // While sched.budget is above this, no poll is due, and a switch at most calls the user's hooks. INT64_MAX
-        // unless only the user's hooks make switches slow.
+        // While sched.budget is above this, no poll is due, and a switch at most calls the user's hooks and the
+        // recorder. INT64_MAX unless only these make switches slow.
         int64_t hooks_only_above;
+        int (*make_switch)(Cord& cord, Fiber* me, Fiber* next); // calls them, and makes the switch
         int64_t interval; // switches between polls, adapted so that polls are about poll_period_ns apart
         int64_t last_ns;  // when the last poll was
     };
@@ -319,6 +327,21 @@ inline Cord* cord_if_any() {
 }
 
 extern Relaxed<const ThreadObserver*> thread_observer; // null: there is none, so far
+// Begins to record a cord that its thread has just entered. Null: nothing has ever been recorded (src/record).
+using RecorderBegins = void (*)(Cord& cord);
+extern Relaxed<RecorderBegins> recorder_begins;
+
+// Tells the user's hooks, then the recorder, of a switch that the caller makes. from null: the fiber that ran has ended.
+inline void observers_switched(Cord& cord, Fiber* from, Fiber* to) {
+    if (cord.hooked & hooked_by_any_user) cord.observer.ops->switched(cord, from, to);
+    if (cord.hooked & hooked_by_recorder) cord.recorder.ops->switched(cord, from, to);
+}
+
+// Tells the recorder that a fiber has ended, while the fiber's handle is still valid.
+inline void record_end(Cord& cord, Fiber* fiber) {
+    if (cord.hooked & hooked_by_recorder) [[unlikely]]
+        cord.recorder.ops->ended(cord, fiber);
+}
 
 // Null: there is none. While there is one, Counts::room is 0, except on cords that have not noticed yet.
 extern Relaxed<CreationObserver> creation_observer;

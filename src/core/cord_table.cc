@@ -11,6 +11,7 @@ constinit CordTable cords;
 constinit Relaxed<bool> fork_refused;
 constinit Relaxed<const ThreadObserver*> thread_observer;
 constinit Relaxed<CreationObserver> creation_observer;
+constinit Relaxed<RecorderBegins> recorder_begins;
 
 namespace {
 

@@ -177,6 +177,7 @@ bool sleep(Cord& cord, int64_t deadline) {
     }
     if (!found) {
         cord.counters.blocking_polls++;
+        if (cord.hooked & hooked_by_recorder) cord.recorder.ops->sleeps(cord);
         if (cord.io) {
             cord.io->backend->poll(cord.io->state, deadline, true);
         } else if (environment) {
@@ -184,6 +185,7 @@ bool sleep(Cord& cord, int64_t deadline) {
         } else {
             sleep_on_word(cord, deadline);
         }
+        if (cord.hooked & hooked_by_recorder) cord.recorder.ops->woke(cord);
     }
     Message* message = end_sleep(cord);
     if (with_hooks) cord.observer.ops->woke(cord);

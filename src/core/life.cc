@@ -226,6 +226,7 @@ void args_free(Cord& cord) {
 
 void end_unrun(Cord& cord, Fiber* fiber, void* result, int error) {
     own_arg_free(cord, fiber);
+    record_end(cord, fiber);
     if (fiber->requests.asked_elsewhere) joiners_never_ran(fiber);
     fiber_finish(cord, fiber, result, error);
 }
@@ -267,6 +268,11 @@ namespace {
 
 namespace {
 
+[[gnu::noinline]] void tell_of_end(Cord& cord, Fiber* fiber) {
+    record_end(cord, fiber);
+    hooks::fiber_ended(cord, fiber);
+}
+
 void* call_exit(void*) { exit(0); }
 
 } // namespace
@@ -306,7 +312,7 @@ int fiberrt_fiber_ended(Fiber* fiber, void* result) {
         }
     }
     if (cord.hooked) [[unlikely]]
-        hooks::fiber_ended(cord, fiber);
+        tell_of_end(cord, fiber);
     stack_give_back(cord, fiber); // this function still runs on it; no fiber takes it before the next switch
     fiber_finish(cord, fiber, result, 0);
     return leave(cord, successor);

@@ -56,7 +56,9 @@ struct LoopOps {
 constexpr uint8_t hooked_by_sanitizer = 1;
 constexpr uint8_t hooked_by_user = 2;
 constexpr uint8_t hooked_by_ambient = 4;
+constexpr uint8_t hooked_by_recorder = 8;
 constexpr uint8_t hooked_by_any_user = hooked_by_user | hooked_by_ambient;
+constexpr uint8_t hooked_by_observers = hooked_by_any_user | hooked_by_recorder;
 
 // Calls the user's hooks for switches, tagged fibers and sleeps (src/embed).
 struct ObserverOps {
@@ -72,6 +74,31 @@ struct ObserverOps {
     bool (*wants_sleeps)(const Cord& cord);
     void (*sleeps)(Cord& cord);
     void (*woke)(Cord& cord);
+    // The thread ends.
+    void (*end)(Cord& cord);
+};
+
+// Records when fibers run, wait and become runnable (src/record). A cord that is recorded has the bit
+// hooked_by_recorder; the core calls the table only then. No wakeup calls it: the recorder looks at the fibers that
+// entered the run queue since its last call.
+struct RecorderOps {
+    // An ordinary switch between two fibers with a stack: notes it, tells the user of it if the user has hooks, and
+    // makes it.
+    int (*make_switch)(Cord& cord, Fiber* me, Fiber* next);
+    // The caller is about to make a switch. from null: the fiber that ran has ended.
+    void (*switched)(Cord& cord, Fiber* from, Fiber* to);
+    // The fiber gave way and continues without a switch, perhaps after a poll.
+    void (*resumed)(Cord& cord, Fiber* me);
+    // Around each look for messages, I/O and timers, the sleep included.
+    void (*poll_begins)(Cord& cord);
+    void (*poll_ends)(Cord& cord);
+    // Around the sleep of the thread; in a foreign loop: around the time in which the loop has the thread.
+    void (*sleeps)(Cord& cord);
+    void (*woke)(Cord& cord);
+    // The fiber, which runs, begins a task of a pool; it has a new handle since its last task.
+    void (*task_begins)(Cord& cord, Fiber* fiber, void* (*fn)(void*));
+    // The fiber has ended, or its task has; or it ends without having run. Its handle is still valid.
+    void (*ended)(Cord& cord, Fiber* fiber);
     // The thread ends.
     void (*end)(Cord& cord);
 };

@@ -45,6 +45,23 @@ public:
     // The fiber that runs after `ahead` others; the queue holds more than that.
     Fiber* nth(uint32_t ahead) const { return *at(wrapped(head_ + ahead * sizeof(Fiber*))); }
 
+    // A place in the queue: its end at some time.
+    struct Place {
+        uintptr_t tail = 0;
+        Fiber* const* ring = nullptr;
+    };
+    Place end() const { return {tail_, ring_}; }
+
+    // Calls visit(fiber) for each fiber that was queued since, also if it has been taken off again meanwhile. (If the
+    // ring has grown since, also for older ones, and only for fibers that are still queued. If more fibers were queued
+    // than the ring holds, some are left out.)
+    template <class Visit>
+    [[gnu::always_inline]] void each_since(const Place& then, Visit visit) const {
+        for (uintptr_t place = then.ring == ring_ ? then.tail : head_; place != tail_;
+             place = wrap(place + sizeof(Fiber*)))
+            visit(*at(place));
+    }
+
     // Fetches the memory that the switches after the next need. Entries beyond the tail are old ones: slots are never
     // unmapped, so reading them is harmless.
     // (Always inlined: gcc takes a function of prefetches alone for one without effect, and drops the call.)

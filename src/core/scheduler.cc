@@ -49,11 +49,28 @@ bool poll_due(Cord& cord) {
 
 bool fire_timers(Cord& cord, int64_t now);
 
+// Tells the recorder of a poll. The poll itself may turn the recorder on or off.
+class RecordedPoll {
+public:
+    explicit RecordedPoll(Cord& cord) : cord_(cord) {
+        if (cord.hooked & hooked_by_recorder) cord.recorder.ops->poll_begins(cord);
+    }
+    ~RecordedPoll() {
+        if (cord_.hooked & hooked_by_recorder) cord_.recorder.ops->poll_ends(cord_);
+    }
+    RecordedPoll(const RecordedPoll&) = delete;
+    RecordedPoll& operator=(const RecordedPoll&) = delete;
+
+private:
+    Cord& cord_;
+};
+
 // Looks for messages, I/O (the backend may answer without the kernel) and timers, without waiting. now: the time. True:
 // deadlines had come.
 bool poll_at(Cord& cord, int64_t now) {
     KeepErrno keep;
     cord.counters.polls++;
+    RecordedPoll recorded(cord);
     bool later = receive_all(cord);
     if (cord.io && cord.io->backend->poll(cord.io->state, poll_only, false)) later = true;
     if (later) now = clock_now(); // completions are reaped before timers fire: completion beats timeout
@@ -156,6 +173,7 @@ constexpr int64_t starved_ns = 1'000'000;
     FIBERRT_HERE(here);
     NotedFrame noted(cord, &&here, __builtin_dwarf_cfa());
     KeepErrno keep;
+    RecordedPoll recorded(cord);
     if (cord.work && cord.work->ops->idle(cord)) return;
     if (cord.main_flow.ends_process && cord.counts.live == 0) return end_process(cord);
     cord.counters.polls++;
@@ -286,6 +304,7 @@ int64_t idle_until(Cord& cord) {
     Fiber* next = next_to_run(cord);
     if (next == me) {
         cord.counters.instant_resumes++;
+        if (cord.hooked & hooked_by_recorder) cord.recorder.ops->resumed(cord, me);
         me->sched.resume_instantly();
         return me->resume;
     }
@@ -301,7 +320,7 @@ int give_way_slowly(Cord& cord, Fiber* me) {
     cord.sched.queue.pop_front();
     cord.sched.queue.prefetch();
     next->sched.state = State::running;
-    return cord.observer.ops->make_switch(cord, me, next);
+    return cord.poll.make_switch(cord, me, next);
 }
 
 int give_way_to_new(Cord& cord, Fiber* me) {
@@ -336,6 +355,11 @@ void set_hooked(Cord& cord, uint8_t hooked) {
     cord.hooked = hooked;
     bool plainly = hooked && !(hooked & hooked_by_sanitizer) && !environment;
     cord.poll.hooks_only_above = plainly ? 0 : INT64_MAX;
+    if (hooked & hooked_by_recorder) {
+        cord.poll.make_switch = cord.recorder.ops->make_switch;
+    } else if (hooked & hooked_by_any_user) {
+        cord.poll.make_switch = cord.observer.ops->make_switch;
+    }
     set_budget(cord, left);
 }
 

@@ -35,6 +35,7 @@ struct Fiber;
     X(uses, "waits to close a descriptor that others use")      \
     X(position, "waits for its turn at the position of a file") \
     X(primitive, "waits ") /* SyncWait: its WaiterKind */       \
+    X(channel, "waits ")   /* SyncWait, of a channel */         \
     X(select, "waits for one of several")                       \
     X(pool, "waits for a pool")                                 \
     X(offload, "waits for a function that it has offloaded")    \

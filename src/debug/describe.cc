@@ -73,7 +73,8 @@ namespace {
 uint64_t object_of(const WaitSnapshot& wait) {
     switch (wait.what) {
     case WaitFor::op: return 0; // see fiber_info_t.wait_fd
-    case WaitFor::primitive: return wait.primitive;
+    case WaitFor::primitive:
+    case WaitFor::channel: return wait.primitive;
     default: return wait.target;
     }
 }

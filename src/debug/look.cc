@@ -5,6 +5,7 @@
 #include "base/keep_errno.h"
 #include "base/mutex.h"
 #include "base/peek.h"
+#include "core/child_scope.h"
 #include "core/children.h"
 #include "core/handles.h"
 #include "core/life.h"
@@ -69,27 +70,6 @@ Marks* marks_of(Fiber* fiber) {
 void set_mark(Fiber* fiber) { __atomic_fetch_or(marks_of(fiber), Marks(mark_looked), __ATOMIC_SEQ_CST); }
 void clear_mark(Fiber* fiber) { __atomic_fetch_and(marks_of(fiber), Marks(~Marks(mark_looked)), __ATOMIC_SEQ_CST); }
 bool is_marked(Fiber* fiber) { return __atomic_load_n(&fiber->sched.marks, __ATOMIC_SEQ_CST) & mark_looked; }
-
-// The handle of the scope that a fiber is a child of, and of the fiber that opened the scope; 0: none. The caller holds
-// the lock of the fiber's remote requests.
-uint64_t scope_of_child(Fiber* fiber, uint64_t* parent) {
-    *parent = 0;
-    uint32_t generation = fiber->generation.load(std::memory_order_relaxed);
-    for (EndWait* wait = fiber->remote.joiners.front(); wait; wait = fiber->remote.joiners.after(wait)) {
-        Child* child = child_of(wait);
-        if (!child || wait->generation != generation) continue;
-        // The owner's cord may discard the scope meanwhile. The slots of scopes and fibers are never unmapped.
-        Scope* scope = peek(child->scope);
-        Fiber* opener = scope ? scope->fiber.load(std::memory_order_relaxed) : nullptr;
-        if (!opener) return 0;
-        uint32_t of_scope = scope->generation.load(std::memory_order_relaxed);
-        uint32_t of_opener = opener->generation.load(std::memory_order_relaxed);
-        if (!(of_scope & 1) || !(of_opener & 1)) return 0;
-        *parent = make_id(Tag::fiber, opener->index, of_opener);
-        return make_id(Tag::scope, scope->index, of_scope);
-    }
-    return 0;
-}
 
 // What does not need the mark: it has a lock.
 int read_locked(Fiber* fiber, fiber_t handle, Snapshot& out) {
@@ -277,7 +257,8 @@ uint64_t waits_for(const Snapshot& fiber) {
     switch (fiber.wait.what) {
     case WaitFor::fiber:
     case WaitFor::foreign_fiber: return fiber.wait.target;
-    case WaitFor::primitive: return fiber.wait.owner;
+    case WaitFor::primitive:
+    case WaitFor::channel: return fiber.wait.owner;
     default: return 0;
     }
 }

@@ -89,7 +89,8 @@ bool read_wait(const Fiber* fiber, const Wait* at, WaitSnapshot& out) {
         out.op.stopping = op->stop_reason;
         return true;
     }
-    case WaitFor::primitive: {
+    case WaitFor::primitive:
+    case WaitFor::channel: {
         Copy<SyncWait> sync;
         Copy<Waiter> waiter;
         Copy<WaiterKind> kind;

@@ -37,7 +37,8 @@ void put_wait(Report& r, const WaitSnapshot& wait) { // coverage: names
     case WaitFor::foreign_fiber:
     case WaitFor::cord: r.id(wait.target); break;
     case WaitFor::op: put_op(r, wait); break;
-    case WaitFor::primitive: r.put(wait.text); break;
+    case WaitFor::primitive:
+    case WaitFor::channel: r.put(wait.text); break;
     default: break; // the text is complete
     }
 }

@@ -54,6 +54,7 @@ bool go_to_loop(Cord& cord) {
     int64_t idle = idle_until(cord);
     if (idle < until) until = idle;
     if (until != cord.loop.timer) set_timer(cord, until);
+    if (cord.hooked & hooked_by_recorder) cord.recorder.ops->sleeps(cord);
     this_cord = nullptr;
     return true;
 }
@@ -73,6 +74,7 @@ bool suspend(Cord& cord) {
 
 void come_back(Cord& cord) {
     this_cord = &cord;
+    if (cord.hooked & hooked_by_recorder) cord.recorder.ops->woke(cord);
     mark_awake(cord);
     if (!cord.work) return;
     cord.work->ops->suspended(cord, false);

@@ -30,7 +30,7 @@ struct Ambient {
 namespace {
 
 void hooked_update(Cord& cord, uint8_t by_user) {
-    uint8_t hooked = (cord.hooked & hooked_by_sanitizer) | by_user;
+    uint8_t hooked = uint8_t(cord.hooked & ~hooked_by_any_user) | by_user;
     if (cord.observer.ambient) hooked |= hooked_by_ambient;
     set_hooked(cord, hooked);
 }

@@ -21,6 +21,7 @@
 #include "debug/look.h"
 #include "debug/overflow.h"
 #include "pool/pool.h"
+#include "record/recorder.h"
 #include "debug/watchdog.h"
 #include "io/fork.h"
 #include "sim/sim.h"
@@ -60,6 +61,7 @@ void before_fork() {
     ask_lock();
     look_lock();
     pools_lock();
+    recorder_lock();
     cords_lock();
     fibers.lock();
     scopes.lock();
@@ -75,6 +77,7 @@ void release_locks() {
     scopes.unlock();
     fibers.unlock();
     cords_unlock();
+    recorder_unlock();
     pools_unlock();
     look_unlock();
     ask_unlock();
@@ -218,6 +221,7 @@ void in_child() {
     watchdog_forked();
     dump_signal_forked();
     if (cord) keep_only(*cord, forked.fiber);
+    recorder_forked(cord);
     bool of_use = policy.load(std::memory_order_relaxed) != FIBER_FORK_REFUSE;
     if (cord && environment && environment->open(*cord) < 0) of_use = false; // time would not pass
     if (!of_use) refuse(forked);

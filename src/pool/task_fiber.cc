@@ -101,9 +101,11 @@ void* run_tasks(void* argument) {
     while (next_task(worker, &task)) {
         if (!task.child || child_begins(cord, task.child, me)) {
             worker.fetching_fiber_in_task = true;
+            if (cord.hooked & hooked_by_recorder) cord.recorder.ops->task_begins(cord, me, task.fn);
             void* result = run(task);
             if (left_state(cord, me)) [[unlikely]]
                 return result;
+            record_end(cord, me);
             renew(me, result);
             *cord.thread_state.errno_address = 0;
         }

@@ -81,16 +81,16 @@ int64_t begin_now(Cord& cord, Fiber* fiber, HostedOp& op) {
     }
 }
 
-// Runs a turn of the head of the queue, and tells the user's hooks before and after it.
+// Runs a turn of the head of the queue, and tells the observers before and after it.
 void run_hooked_turn(Cord& cord, Fiber* executor, Fiber* fiber) {
     cord.sched.queue.pop_front();
     int64_t result = result_for(cord, fiber);
     if (result == hosted_waits) return;
     fiber->sched.state = State::running;
-    cord.observer.ops->switched(cord, executor, fiber);
+    observers_switched(cord, executor, fiber);
     cord.sched.current = fiber;
     int how = fiber->step(fiber->user(), result);
-    cord.observer.ops->switched(cord, fiber, executor);
+    observers_switched(cord, fiber, executor);
     cord.sched.current = fiber;
     step_returned(cord, fiber, how);
     cord.sched.current = executor;
@@ -104,8 +104,8 @@ bool has_step(const Fiber* fiber) { return fiber && fiber->sched.step_flags & st
 // the last step's end: that step may have been the first to set an ambient value on this cord.
 void steps_pause(Cord& cord, Fiber* executor) {
     cord.sched.current = executor;
-    if (cord.hooked & hooked_by_any_user) [[unlikely]]
-        cord.observer.ops->switched(cord, executor, executor);
+    if (cord.hooked & hooked_by_observers) [[unlikely]]
+        observers_switched(cord, executor, executor);
 }
 
 // Runs a turn of the head of the queue, after a poll if one is due. False: the head has no step, perhaps since the
@@ -117,7 +117,7 @@ void steps_pause(Cord& cord, Fiber* executor) {
         steps_pause(cord, executor);
         poll_if_used_up(cord);
         if (!has_step(cord.sched.queue.front())) return false;
-        if (cord.hooked & hooked_by_any_user) {
+        if (cord.hooked & hooked_by_observers) {
             run_hooked_turn(cord, executor, cord.sched.queue.front());
             return true;
         }
@@ -270,7 +270,7 @@ int64_t hosted_start(Cord& cord, Fiber* fiber, HostedOp& op, int64_t (*begin)(Co
 
 void hosted_end(Cord& cord, Fiber* fiber, void* result, int error) {
     Fiber* before = cord.sched.current == fiber ? cord.executor.fiber : cord.sched.current;
-    if (cord.hooked & hooked_by_any_user) cord.observer.ops->switched(cord, before, fiber);
+    observers_switched(cord, before, fiber);
     uint32_t noswitch_depth = cord.no_switch.depth; // of a section that the host is in
     uint32_t noswitch_floor = cord.no_switch.floor;
     cord.no_switch.depth = cord.no_switch.floor = 0;
@@ -289,7 +289,8 @@ void hosted_end(Cord& cord, Fiber* fiber, void* result, int error) {
     if (fiber->extras.tag_kind && cord.observer.ops) cord.observer.ops->exits(cord, fiber);
     cord.no_switch.depth = noswitch_depth;
     cord.no_switch.floor = noswitch_floor;
-    if (cord.hooked & hooked_by_any_user) cord.observer.ops->switched(cord, nullptr, before);
+    record_end(cord, fiber);
+    observers_switched(cord, nullptr, before);
     cord.sched.current = before;
     fiber->stack_class = 0; // the slot's next fiber may have a stack
     fiber->sched.step_flags = 0;
@@ -300,14 +301,14 @@ void hosted_enter(Cord& cord, Fiber* fiber) {
     cord.executor.entered_by = cord.sched.current;
     cord.executor.entered_by->extras.flags |= flag_entered;
     fiber->sched.state = State::running;
-    if (cord.hooked & hooked_by_any_user) cord.observer.ops->switched(cord, cord.executor.entered_by, fiber);
+    observers_switched(cord, cord.executor.entered_by, fiber);
     cord.sched.current = fiber;
 }
 
 void hosted_leave(Cord& cord) {
     cord.no_switch.depth = 0; // a section that was left open ends with it
     Fiber* fiber = cord.sched.current;
-    if (cord.hooked & hooked_by_any_user) cord.observer.ops->switched(cord, fiber, cord.executor.entered_by);
+    observers_switched(cord, fiber, cord.executor.entered_by);
     fiber->sched.state = State::handed_out;
     cord.executor.entered_by->extras.flags &= uint8_t(~flag_entered);
     cord.sched.current = cord.executor.entered_by;

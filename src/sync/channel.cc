@@ -128,8 +128,8 @@ void Channel::return_item(SyncWait& wait) { // coverage: race
     free(item);
 }
 
-constinit const WaiterKind Channel::sender = {"at a channel", nullptr, nullptr};
-constinit const WaiterKind Channel::receiver = {"at a channel", nullptr, return_item};
+constinit const WaiterKind Channel::sender = {"at a channel", nullptr, nullptr, 0, 0, WaitFor::channel};
+constinit const WaiterKind Channel::receiver = {"at a channel", nullptr, return_item, 0, 0, WaitFor::channel};
 
 int channel_create(size_t item_size, size_t capacity, uint64_t* id) {
     KeepErrno keep;

@@ -10,7 +10,7 @@ namespace fiberrt {
 // A wait in one list.
 struct OneWait {
     explicit OneWait(const WaiterKind& kind, uint64_t number = 0, void* item = nullptr) : wait(&waiter, 1) {
-        wait.what = WaitFor::primitive;
+        wait.what = kind.what;
         waiter.wait = &wait;
         waiter.kind = &kind;
         waiter.number = number;

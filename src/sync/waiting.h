@@ -43,6 +43,7 @@ struct WaiterKind {
     // holder.
     uint16_t holder_at = 0;
     uint16_t holder_flags = 0; // the bits of that word that are not
+    WaitFor what = WaitFor::primitive;
 };
 
 // A wait's place in one list.
