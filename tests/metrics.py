@@ -95,7 +95,8 @@ def check_histogram(family):
         bounds, counts = zip(*parts["_bucket"], strict=True)
         if list(bounds) != sorted(set(bounds)) or bounds[-1] != float("inf") or list(counts) != sorted(counts):
             raise ValueError(f"{family.name}: buckets that do not grow")
-        if parts["_count"] != counts[-1] or parts["_sum"] is None:
+        # Both or none: without a sum there must be no count.
+        if parts["_count"] not in (None, counts[-1]) or (parts["_count"] is None) != (parts["_sum"] is None):
             raise ValueError(f"{family.name}: the count is not that of the last bucket")
 
 
@@ -125,8 +126,8 @@ def ask(path, request):
     return b"".join(parts).decode()
 
 
-def value(families, name, **labels):
-    return sum(number for (_, pairs), number in families[name].samples if labels.items() <= dict(pairs).items())
+def value(families, family, **labels):
+    return sum(number for (_, pairs), number in families[family].samples if labels.items() <= dict(pairs).items())
 
 
 def check_values(families, told):
@@ -139,9 +140,13 @@ def check_values(families, told):
             found = value(families, "fiberrt_fibers", cord=label, state=state)
             check(f"{expected} fibers are {state} on the cord {cord['name']!r}", found == expected, str(found))
     check("one dead-lock", value(families, "fiberrt_dead_locks") == 1 and value(families, "fiberrt_dead_locked_fibers") == 2)
+    for name in ("left", "right"):
+        check(f"{name} is in the dead-lock", value(families, "fiberrt_named_dead_locked_fibers", name=name) == 1)
+    check("fibers by name", value(families, "fiberrt_named_fibers", name="sleeper") == 200)
+    check("all fibers have a name's place", value(families, "fiberrt_named_fibers") == len(told["fibers"]))
     check("a pool with its workers", value(families, "fiberrt_pool_workers") >= 1)
     names = {dict(pairs).get("name") for (_, pairs), _ in families["fiberrt_cord_switches"].samples}
-    check("names with odd characters", {"other", "hogs", '\\"o\\\\d?d\ufffdä'} <= names, str(names))
+    check("names with odd characters", {"other", "hogs", '\\"o\\\\d\\\\x0ad\\\\xffä'} <= names, str(names))
 
 
 def check_by_prometheus_client(text):
@@ -183,8 +188,16 @@ def main():
                 check_values(families, json.loads(ask(path, "list")))
             check_by_prometheus_client(text)
             check_by_promtool(text)
+            check("without accounting there are no times", "fiberrt_cord_run_seconds" not in families)
+            check("times can be turned on", ask(path, "times on") == "ok\n" and ask(path, "times on") == "already\n")
             again = read(ask(path, "metrics"))
-            for name in [name for name, family in again.items() if family.type == "counter"]:
+            check("then there are times", len(again["fiberrt_cord_run_seconds"].samples) > 0
+                  and len(again["fiberrt_cord_lag_seconds"].samples) > 0 and "fiberrt_named_run_seconds" in again)
+            check_by_prometheus_client(ask(path, "metrics"))
+            check_by_promtool(ask(path, "metrics"))
+            check("times can be turned off", ask(path, "times off") == "ok\n" and ask(path, "times off") == "already\n")
+            check("then there are none", "fiberrt_cord_run_seconds" not in read(ask(path, "metrics")))
+            for name in [name for name, family in families.items() if family.type == "counter"]:
                 check(f"{name} does not fall", value(again, name) >= value(families, name))
         finally:
             process.stdin.close()

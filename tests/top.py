@@ -272,7 +272,7 @@ def test_screen(folder):
             screen.keys("Escape", "i", "End")
             screen.shows("End selects the last fiber", r"\d child [^\n]*\n[^\n]*q quit")
             screen.tmux("resize-window", "-x", "132", "-y", "43")
-            screen.shows("a larger terminal has more columns", r"SWITCH/S WAITS FOR")
+            screen.shows("a larger terminal has more columns", r"TURNS/S WAITS FOR")
             check("and more lines", len(screen.text().splitlines()) == 43)
             for width, height in ((20, 5), (1, 1), (40, 2), (80, 24)):
                 screen.tmux("resize-window", "-x", str(width), "-y", str(height))

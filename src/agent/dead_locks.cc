@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 #include "agent/dead_locks.h"
 
+#include "agent/names.h"
 #include "base/arena.h"
 #include "core/handles.h"
 #include "debug/describe.h"
@@ -22,7 +23,7 @@ struct Looks {
 
 } // namespace
 
-int count_dead_locks(DeadLocks* out) {
+int count_dead_locks(DeadLocks* out, Names& names) {
     *out = {};
     Arena arena;
     WaitGraph graph(arena);
@@ -47,6 +48,9 @@ int count_dead_locks(DeadLocks* out) {
         if (!circle.certain) continue;
         out->circles++;
         out->fibers += uint64_t(circle.count);
+        for (int i = 0; i < circle.count; i++) {
+            if (int error = names.add_dead_locked(circle.fibers[i].name)) return error;
+        }
     }
     return graph.lacks_memory() ? -ENOMEM : 0;
 }

@@ -6,12 +6,14 @@
 
 namespace fiberrt {
 
+class Names;
+
 struct DeadLocks {
     uint64_t circles; // of fibers that wait for each other for ever
     uint64_t fibers;  // in them
 };
 
-// 0, -ENOMEM.
-int count_dead_locks(DeadLocks* out);
+// Adds the names of these fibers to `names`. 0, -ENOMEM.
+int count_dead_locks(DeadLocks* out, Names& names);
 
 } // namespace fiberrt

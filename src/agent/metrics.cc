@@ -4,8 +4,12 @@
 #include "agent/dead_locks.h"
 #include "agent/exposition.h"
 #include "agent/figures.h"
+#include "agent/metrics_of_times.h"
+#include "agent/names.h"
 #include "base/keep_errno.h"
 #include "pool/pool.h"
+
+#include <string.h>
 
 namespace fiberrt {
 
@@ -84,6 +88,32 @@ void put_dead_locks(Exposition& out, const DeadLocks& found) {
     out.begin().value(found.fibers);
 }
 
+// The names of the most fibers; the other fibers are counted together.
+void put_names(Exposition& out, const Names& names) {
+    const NameCount* most[names_most];
+    int count = 0;
+    uint64_t others = 0;
+    for (const NameCount* name = names.first(); name; name = name->next) {
+        int place = count;
+        while (place > 0 && most[place - 1]->fibers < name->fibers) place--;
+        if (place == names_most) {
+            others += name->fibers;
+            continue;
+        }
+        if (count == names_most) others += most[--count]->fibers;
+        memmove(&most[place + 1], &most[place], size_t(count - place) * sizeof most[0]);
+        most[place] = name;
+        count++;
+    }
+    out.family("fiberrt_named_fibers", "gauge", "Fibers by name, with the ones that have ended and are not joined.");
+    for (int i = 0; i < count; i++) out.begin().label("name", most[i]->name).value(most[i]->fibers);
+    if (others) out.begin().label("others", "1").value(others);
+    out.family("fiberrt_named_dead_locked_fibers", "gauge", "Fibers in dead-locks, by name.");
+    for (const NameCount* name = names.first(); name; name = name->next) {
+        if (name->dead_locked) out.begin().label("name", name->name).value(name->dead_locked);
+    }
+}
+
 struct OfPool {
     const char* name;
     const char* help;
@@ -116,14 +146,18 @@ int write_metrics(int fd, int64_t timeout_ns) {
     Figures figures;
     DeadLocks dead_locks;
     if (int error = figures.collect()) return error;
-    if (int error = count_dead_locks(&dead_locks)) return error;
+    Names names;
+    if (int error = names.collect()) return error;
+    if (int error = count_dead_locks(&dead_locks, names)) return error;
     Report report(fd, timeout_ns);
     Exposition out(report);
     put_build(out);
     put_cords(out, figures);
     put_fibers(out, figures);
     put_dead_locks(out, dead_locks);
+    put_names(out, names);
     put_pools(out);
+    put_times(out, figures);
     out.end();
     return report.end();
 }

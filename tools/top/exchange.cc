@@ -35,10 +35,12 @@ int connect_to(int fd, const std::string& path) {
 }
 
 // Another user may have made a socket where the path says: then its text is not that of the process.
-bool is_ours(int fd) {
+bool is_ours(int fd, pid_t& process) {
     ucred peer;
     socklen_t size = sizeof peer;
-    return getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &size) == 0 && peer.uid == geteuid();
+    if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &size) != 0) return false;
+    process = peer.pid;
+    return peer.uid == geteuid();
 }
 
 } // namespace
@@ -78,7 +80,7 @@ void Exchange::begin(const std::string& path, const std::string& request) {
         fail(path + ": " + why);
         return;
     }
-    if (!is_ours(fd_)) {
+    if (!is_ours(fd_, peer_)) {
         fail(path + ": the process that listens there belongs to another user");
         return;
     }

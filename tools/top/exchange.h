@@ -5,6 +5,8 @@
 #include <stdint.h>
 #include <string>
 
+#include <sys/types.h>
+
 namespace top {
 
 class Exchange {
@@ -30,6 +32,8 @@ public:
     int fd() const { return fd_; } // -1: there is none under way
     int64_t deadline() const { return deadline_; }
 
+    pid_t peer() const { return peer_; } // the process that has answered
+
     // When complete: the answer, or why there is none.
     const std::string& text() const { return text_; }
     const std::string& error() const { return error_; }
@@ -40,6 +44,7 @@ private:
     bool end();
 
     int fd_ = -1;
+    pid_t peer_ = 0;
     int64_t deadline_ = 0;
     std::string text_, error_;
 };

@@ -70,14 +70,27 @@ const Cord* Model::cord(uint64_t id) const {
     return nullptr;
 }
 
+// The processor time of a fiber that had its thread between the two samples, without times: that of the thread.
+std::optional<double> Model::cpu_of_lone(const Fiber& fiber, const Fiber& before) const {
+    const Cord* its = cord(fiber.cord);
+    if (!its || fiber.state != "running" || before.state != "running") return std::nullopt;
+    CordRates rates_of_cord = rates(*its);
+    bool alone = rates_of_cord.switches == 0.0 && rates_of_cord.polls == 0.0;
+    return alone ? rates_of_cord.cpu : std::nullopt;
+}
+
 FiberRates Model::rates(const Fiber& fiber) const {
     auto found = places_before_.find(fiber.id);
-    if (!fiber.times || found == places_before_.end()) return {};
+    if (found == places_before_.end()) return {};
     const Fiber& before = before_.fibers[found->second];
-    if (!before.times) return {};
-    return {percent(fiber.times->run_ns, before.times->run_ns, seconds()),
+    if (!fiber.times || !before.times) return {cpu_of_lone(fiber, before), {}, {}};
+    std::optional<double> cpu = percent(fiber.times->run_ns, before.times->run_ns, seconds());
+    // The run time goes on while the fiber blocks its thread, or the kernel runs others.
+    const Cord* its = cord(fiber.cord);
+    if (std::optional<double> most = its ? rates(*its).cpu : std::nullopt; cpu && most) cpu = std::min(*cpu, *most);
+    return {cpu,
             percent(fiber.times->wait_ns, before.times->wait_ns, seconds()),
-            rate(fiber.times->switches, before.times->switches, seconds())};
+            rate(fiber.times->turns, before.times->turns, seconds())};
 }
 
 CordRates Model::rates(const Cord& cord) const {
@@ -87,7 +100,7 @@ CordRates Model::rates(const Cord& cord) const {
                            rate(cord.switches, before.switches, seconds()),
                            rate(cord.polls, before.polls, seconds()),
                            rate(cord.ops, before.ops, seconds())};
-        if (cord.run_ns && before.run_ns) rates.cpu = percent(*cord.run_ns, *before.run_ns, seconds());
+        if (cord.cpu_ns && before.cpu_ns) rates.cpu = percent(*cord.cpu_ns, *before.cpu_ns, seconds());
         return rates;
     }
     return {};
@@ -144,7 +157,7 @@ std::vector<const Fiber*> Model::fibers(Sort sort, bool backwards, const std::st
         }
         Entry entry = {&fiber, 0, ""};
         switch (sort) {
-        case Sort::cpu: entry.key = rates(fiber).cpu.value_or(fiber.state == "running" ? 0 : -1); break;
+        case Sort::cpu: entry.key = rates(fiber).cpu.value_or(fiber.state == "running" ? 100 : -1); break;
         case Sort::waits:
             // Dead-locked ones first, then waiting ones; the more of its time a fiber waits, the earlier.
             entry.key = is_dead_locked(fiber.id)    ? 300

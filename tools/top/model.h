@@ -13,7 +13,7 @@ namespace top {
 struct FiberRates {
     std::optional<double> cpu;  // of one processor, in percent
     std::optional<double> wait; // of the time, in percent
-    std::optional<double> switches; // per second
+    std::optional<double> turns; // per second
 };
 struct CordRates {
     std::optional<double> cpu;
@@ -52,6 +52,7 @@ public:
     std::vector<const Fiber*> fibers(Sort sort, bool backwards, const std::string& filter) const;
 
 private:
+    std::optional<double> cpu_of_lone(const Fiber& fiber, const Fiber& before) const;
     double seconds() const { return double(now_.now_ns - before_.now_ns) / 1e9; }
 
     Sample now_, before_;

@@ -155,4 +155,14 @@ std::vector<Candidate> processes_with_agent() {
     return found;
 }
 
+void add_thread_times(pid_t process, Sample& sample) {
+    if (process <= 0 || uint64_t(process) != sample.pid) return;
+    for (Cord& cord : sample.cords) {
+        // Its first number is the time on a processor, in nanoseconds.
+        std::ifstream file(in_process(process, "task/" + std::to_string(cord.thread) + "/schedstat"));
+        uint64_t ns;
+        if (file >> ns) cord.cpu_ns = ns;
+    }
+}
+
 } // namespace top

@@ -2,6 +2,8 @@
 // Finds the socket of a process's agent, and tells in plain words why there is none.
 #pragma once
 
+#include "sample.h"
+
 #include <string>
 #include <vector>
 
@@ -24,5 +26,9 @@ struct Candidate {
     std::string program;
 };
 std::vector<Candidate> processes_with_agent();
+
+// Adds the processor times of the cords' threads, as the kernel tells them, if the process has the number that the sample
+// says: in a container it has another one, and so do its threads.
+void add_thread_times(pid_t process, Sample& sample);
 
 } // namespace top

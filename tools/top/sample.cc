@@ -113,7 +113,7 @@ void read_fiber(JsonReader& in, Fiber& out) {
         {"run_ns", read_time<&Times::run_ns>},
         {"runnable_ns", read_time<&Times::runnable_ns>},
         {"wait_ns", read_time<&Times::wait_ns>},
-        {"switches", read_time<&Times::switches>},
+        {"turns", read_time<&Times::turns>},
     };
     read_object(in, out, members, read_other_of_fiber);
 }
@@ -133,7 +133,6 @@ void read_cord(JsonReader& in, Cord& out) {
         {"fibers", read_member<&Cord::fibers, Cord>},
         {"stacks", read_member<&Cord::stacks, Cord>},
         {"stack_bytes", read_member<&Cord::stack_bytes, Cord>},
-        {"run_ns", read_member<&Cord::run_ns, Cord>},
     };
     read_object(in, out, members);
 }

@@ -23,7 +23,7 @@ struct Times {
     uint64_t run_ns = 0;
     uint64_t runnable_ns = 0;
     uint64_t wait_ns = 0;
-    uint64_t switches = 0;
+    uint64_t turns = 0;
 };
 
 struct Fiber {
@@ -61,7 +61,7 @@ struct Cord {
     uint64_t fibers = 0;
     uint64_t stacks = 0;
     uint64_t stack_bytes = 0;
-    std::optional<uint64_t> run_ns;
+    std::optional<uint64_t> cpu_ns; // of its thread, as the kernel counts it; not in the JSON
 };
 
 struct Sample {

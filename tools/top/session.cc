@@ -133,8 +133,12 @@ void Session::answered() {
     const std::string& error = exchange_.error();
     if (asked == Ask::times) {
         set_times_ = false;
-        if (error.empty()) times_are_ours_ = !times_are_ours_;
-        view_.note = error.empty() ? (times_are_ours_ ? "times are counted" : "times are not counted any more") : error;
+        bool changed = error.empty() && exchange_.text() == "ok\n"; // else they were counted already, by other means
+        if (changed) times_are_ours_ = !times_are_ours_;
+        view_.note = !error.empty()          ? error
+                     : !changed              ? "times are counted already"
+                     : times_are_ours_ ? "times are counted"
+                                       : "times are not counted any more";
         return;
     }
     Sample sample;
@@ -149,6 +153,7 @@ void Session::answered() {
         model_.add_frames(std::move(sample));
         return;
     }
+    add_thread_times(exchange_.peer(), sample);
     model_.add(std::move(sample));
     const Fiber* fiber = model_.fiber(view_.selected);
     wants_frames_ = view_.mode == Mode::stack && fiber && fiber->frames.empty();
@@ -304,6 +309,7 @@ bool Session::run(std::string& error) {
 
 bool take_sample(const Place& place, const std::string& request, Sample& out, std::string& error) {
     std::string text;
+    pid_t peer = 0;
     if (place.file) {
         std::ifstream file(place.path, std::ios::binary);
         std::ostringstream all;
@@ -316,9 +322,13 @@ bool take_sample(const Place& place, const std::string& request, Sample& out, st
         exchange.finish();
         error = exchange.error();
         text = exchange.text();
+        peer = exchange.peer();
     }
     if (!error.empty()) return false;
-    if (read_sample(text, out, error)) return true;
+    if (read_sample(text, out, error)) {
+        add_thread_times(peer, out);
+        return true;
+    }
     error = place.path + ": " + error;
     return false;
 }

@@ -161,7 +161,7 @@ int columns_of_output() {
 
 void print_once(const top::Place& place, const top::Options& options) {
     bool looks_again = options.interval_ns && !place.file;
-    if (options.times) ask(place, "times on");
+    bool times_are_ours = options.times && ask(place, "times on") == "ok\n";
     top::Model model;
     model.add(sample_of(place));
     if (looks_again) {
@@ -169,7 +169,7 @@ void print_once(const top::Place& place, const top::Options& options) {
         nanosleep(&pause, nullptr);
         model.add(sample_of(place));
     }
-    if (options.times) ask(place, "times off");
+    if (times_are_ours) ask(place, "times off");
     top::View view;
     view.sort = options.sort;
     for (const top::Line& line : top::draw_all(model, view, columns_of_output())) {

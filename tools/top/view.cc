@@ -127,7 +127,7 @@ std::vector<Column> fiber_columns(int width) {
     std::vector<Column> columns = {{"FIBER", 6, true}, {"NAME", width >= 110 ? 28 : 17, false},
                                    {"CORD", 8, false}, {"STATE", 8, false},
                                    {"CPU%", 5, true},  {"STACK", 6, true}};
-    if (width >= 110) columns.insert(columns.end(), {{"WAIT%", 5, true}, {"SWITCH/S", 8, true}});
+    if (width >= 110) columns.insert(columns.end(), {{"WAIT%", 5, true}, {"TURNS/S", 8, true}});
     columns.push_back({"WAITS FOR", 0, false});
     return columns;
 }
@@ -142,7 +142,7 @@ Line fiber_line(const Model& model, const Fiber& fiber, const View& view, const 
                                        fiber.stack_touched ? short_bytes(fiber.stack_touched) : "-"};
     if (width >= 110) {
         values.push_back(percent_or_none(rates.wait));
-        values.push_back(number_or_none(rates.switches));
+        values.push_back(number_or_none(rates.turns));
     }
     values.push_back(model.wait(fiber));
     bool selected = fiber.id == view.selected;
@@ -220,7 +220,7 @@ std::vector<Line> stack_lines(const Model& model, uint64_t id) {
     if (fiber.times) {
         out.push_back({"  ran " + short_time(fiber.times->run_ns) + ", was runnable " +
                        short_time(fiber.times->runnable_ns) + ", waited " + short_time(fiber.times->wait_ns) + ", " +
-                       std::to_string(fiber.times->switches) + " switches"});
+                       std::to_string(fiber.times->turns) + " turns"});
     }
     out.push_back({"FRAMES", Style::header});
     std::string language;
@@ -263,9 +263,10 @@ void draw_help(int width, std::vector<Line>& out) {
         "+  -                              look less or more often",
         "q                                 quit",
         "",
-        "Red fibers are in a dead-lock. CPU% is the part of one processor that a fiber",
-        "used since the last look, and STACK the memory of its stack. '-' is a figure",
-        "that the process does not count; 't' makes it count times.",
+        "Red fibers are in a dead-lock. CPU% is the part of one processor that a cord's",
+        "thread used since the last look, and the part of the time in which a fiber ran.",
+        "STACK is the memory of its stack. '-' is a figure that is not known; 't' makes",
+        "the process count the times of fibers.",
     };
     for (const char* line : lines) out.push_back({fit(line, width)});
 }
