@@ -16,7 +16,7 @@ constexpr struct {
     const char* name;
     const char* help;
     int64_t fiber_cord_times_t::*member;
-} of_cords[] = {
+} cord_times[] = {
     {"fiberrt_cord_run_seconds", "Time in which fibers of the cord had the thread.", &fiber_cord_times_t::run_ns},
     {"fiberrt_cord_poll_seconds", "Time in which the cord looked for messages, operations and timers.",
      &fiber_cord_times_t::poll_ns},
@@ -49,7 +49,7 @@ Cord* cord_of_figures(const CordFigures& figures) {
 }
 
 void put_times_of_cords(Exposition& out, const Figures& figures) {
-    for (const auto& each : of_cords) {
+    for (const auto& each : cord_times) {
         out.family(each.name, "counter", each.help, "seconds");
         figures.each_cord([&](const CordFigures& cord) {
             Cord* its = cord_of_figures(cord);
@@ -83,9 +83,6 @@ void put_histograms(Exposition& out, const Figures& figures) {
 }
 
 // ---- Of fibers, by name
-
-constexpr const char* kinds[FIBER_WAIT_KINDS] = {"time",  "io",       "lock",   "channel",
-                                                 "fiber", "children", "wakeup", "other"};
 
 // The sums of the names with the longest run times, and of all others together.
 struct Named {
@@ -127,7 +124,7 @@ void put_times_of_names(Exposition& out, const Named& named) {
     each_named(named, [&](const auto& sum, auto others) {
         for (int kind = 0; kind < FIBER_WAIT_KINDS; kind++) {
             uint64_t ns = uint64_t(sum.times.wait_ns[kind]);
-            if (ns) begin(sum, others).label("kind", kinds[kind]).seconds(ns);
+            if (ns) begin(sum, others).label("kind", wait_kind_names[kind]).seconds(ns);
         }
     });
     out.family("fiberrt_named_turns", "counter", "How often they got a thread.");

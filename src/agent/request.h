@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 // The requests that a client of the agent may make: one line of words, separated by single spaces.
-// fuzz: agent_request 100 %
 #pragma once
 
 #include <stddef.h>

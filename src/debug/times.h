@@ -7,6 +7,10 @@
 
 namespace fiberrt {
 
+// Of FIBER_WAIT_TIME and so on, for programs.
+constexpr const char* wait_kind_names[] = {"time", "io", "lock", "channel", "fiber", "children", "wakeup", "other"};
+static_assert(sizeof wait_kind_names / sizeof *wait_kind_names == FIBER_WAIT_KINDS);
+
 struct CordRecord;
 
 // The record of the cord of this generation, if the cord follows the present accounting; else null.

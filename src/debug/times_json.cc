@@ -8,9 +8,6 @@ namespace fiberrt {
 
 namespace {
 
-constexpr const char* kinds[FIBER_WAIT_KINDS] = {"time",  "io",       "lock",   "channel",
-                                                 "fiber", "children", "wakeup", "other"};
-
 void put_spread(Json& out, const char* key, const fiber_spread_t& spread) {
     out.object(key);
     out.number("count", spread.count);
@@ -36,7 +33,7 @@ void put_times_of_fiber(Json& out, uint64_t id) {
     out.signed_number("wait_ns", waited);
     out.object("waits_ns");
     for (int kind = 0; kind < FIBER_WAIT_KINDS; kind++) {
-        if (times.wait_ns[kind]) out.signed_number(kinds[kind], times.wait_ns[kind]);
+        if (times.wait_ns[kind]) out.signed_number(wait_kind_names[kind], times.wait_ns[kind]);
     }
     out.end_object();
 }

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 // Reads JSON (RFC 8259) from front to back, without a tree: the caller asks for the values in the order of the text, and
 // skips those that it does not know. After a mistake in the text every call returns false; failed() tells.
-// fuzz: top_json
 #pragma once
 
 #include <stddef.h>
