@@ -331,10 +331,15 @@ extern Relaxed<const ThreadObserver*> thread_observer; // null: there is none, s
 using RecorderBegins = void (*)(Cord& cord);
 extern Relaxed<RecorderBegins> recorder_begins;
 
-// Tells the user's hooks, then the recorder, of a switch that the caller makes. from null: the fiber that ran has ended.
-inline void observers_switched(Cord& cord, Fiber* from, Fiber* to) {
-    if (cord.hooked & hooked_by_any_user) cord.observer.ops->switched(cord, from, to);
+// Tells the recorder of a switch that the caller makes. from null: the fiber that ran has ended.
+inline void record_switch(Cord& cord, Fiber* from, Fiber* to) {
     if (cord.hooked & hooked_by_recorder) cord.recorder.ops->switched(cord, from, to);
+}
+
+// Tells the recorder and the user's hooks of a switch that the caller makes.
+inline void observers_switched(Cord& cord, Fiber* from, Fiber* to) {
+    record_switch(cord, from, to);
+    if (cord.hooked & hooked_by_any_user) cord.observer.ops->switched(cord, from, to);
 }
 
 // Tells the recorder that a fiber has ended, while the fiber's handle is still valid.

@@ -221,7 +221,7 @@ void cord_stack_gone(CordStack& left) {
 }
 
 FIBERRT_UNSANITIZED int switch_hooked(Cord& cord, Fiber* from, Fiber* to) {
-    observers_switched(cord, from, to);
+    if (cord.hooked & hooked_by_any_user) cord.observer.ops->switched(cord, from, to);
     if (!(cord.hooked & hooked_by_sanitizer)) return from ? fiberrt_switch(&cord, to, from) : fiberrt_leave(&cord, to);
     void* fake_stack = nullptr;
     before(cord, from, to, from ? &fake_stack : nullptr);
@@ -241,7 +241,6 @@ FIBERRT_UNSANITIZED int start_hooked(Cord& cord, Fiber* from, Fiber* to, char* t
         to->call.fn = fn;
         to->sched.permit = false;
     }
-    if (cord.hooked & hooked_by_recorder) cord.recorder.ops->switched(cord, from, to);
     if (!(cord.hooked & hooked_by_sanitizer)) {
         return from ? fiberrt_start(&cord, to, from, top, first_run, to)
                     : fiberrt_leave_start(&cord, to, top, first_run, to);

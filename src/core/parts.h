@@ -62,7 +62,7 @@ constexpr uint8_t hooked_by_observers = hooked_by_any_user | hooked_by_recorder;
 
 // Calls the user's hooks for switches, tagged fibers and sleeps (src/embed).
 struct ObserverOps {
-    // Tells the user of an ordinary switch between two fibers with a stack, and makes the switch.
+    // Tells the user of an ordinary switch between two fibers with a stack, and makes it: sets the state of `next`, too.
     int (*make_switch)(Cord& cord, Fiber* me, Fiber* next);
     // Tells the user of a switch that the caller makes. from null: the fiber that ran has ended.
     void (*switched)(Cord& cord, Fiber* from, Fiber* to);
@@ -83,9 +83,10 @@ struct ObserverOps {
 // entered the run queue since its last call.
 struct RecorderOps {
     // An ordinary switch between two fibers with a stack: notes it, tells the user of it if the user has hooks, and
-    // makes it.
+    // makes it, as ObserverOps::make_switch does.
     int (*make_switch)(Cord& cord, Fiber* me, Fiber* next);
-    // The caller is about to make a switch. from null: the fiber that ran has ended.
+    // The caller is about to make a switch; the fibers have the states from before it. from null: the fiber that ran has
+    // ended.
     void (*switched)(Cord& cord, Fiber* from, Fiber* to);
     // The fiber gave way and continues without a switch, perhaps after a poll.
     void (*resumed)(Cord& cord, Fiber* me);
@@ -95,8 +96,10 @@ struct RecorderOps {
     // Around the sleep of the thread; in a foreign loop: around the time in which the loop has the thread.
     void (*sleeps)(Cord& cord);
     void (*woke)(Cord& cord);
-    // The fiber, which runs, begins a task of a pool; it has a new handle since its last task.
+    // The fiber, which runs, begins a task of a pool. When the task has ended and the fiber goes on, `ended` is called,
+    // then `renewed`: the fiber has a new handle.
     void (*task_begins)(Cord& cord, Fiber* fiber, void* (*fn)(void*));
+    void (*renewed)(Cord& cord, Fiber* fiber);
     // The fiber has ended, or its task has; or it ends without having run. Its handle is still valid.
     void (*ended)(Cord& cord, Fiber* fiber);
     // The thread ends.

@@ -244,8 +244,12 @@ Fiber* next_to_run(Cord& cord) {
 
 int switch_to(Cord& cord, Fiber* me, Fiber* next) {
     FIBERRT_CHECK(!holds_spin_lock());
+    if (me && !cord.hooked) {
+        next->sched.state = State::running;
+        return fiberrt_switch(&cord, next, me);
+    }
+    record_switch(cord, me, next);
     next->sched.state = State::running;
-    if (me && !cord.hooked) return fiberrt_switch(&cord, next, me);
     cord.stack_in_use.hooked_from = me;
     cord.sched.current = next;
     return cord.hooked ? hooks::switch_hooked(cord, me, next) : fiberrt_leave(&cord, next);
@@ -319,7 +323,6 @@ int give_way_slowly(Cord& cord, Fiber* me) {
         return give_way_in_full(cord, me);
     cord.sched.queue.pop_front();
     cord.sched.queue.prefetch();
-    next->sched.state = State::running;
     return cord.poll.make_switch(cord, me, next);
 }
 
@@ -380,6 +383,7 @@ int give_to_new(Cord& cord, Fiber* me, Fiber* next) {
     next->sched.state = State::running;
     char* top = first_frame(next);
     if (me && !cord.hooked) return fiberrt_start(&cord, next, me, top, next->call.fn, next->call.arg);
+    record_switch(cord, me, next);
     cord.stack_in_use.hooked_from = me;
     cord.sched.current = next;
     return cord.hooked ? hooks::start_hooked(cord, me, next, top)

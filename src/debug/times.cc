@@ -94,59 +94,68 @@ fiber_spread_t spread_of(const Histogram& histogram) {
 class Sums {
 public:
     Sums() = default;
-    ~Sums() { free(sums_); }
+    ~Sums() { free(places_); }
     Sums(const Sums&) = delete;
     Sums& operator=(const Sums&) = delete;
 
     // False: no memory.
     bool add(const Sum& sum) {
         if (2 * count_ >= room_ && !grow()) return false;
-        Sum& place = place_of(sum.key);
-        if (!place.fibers) {
-            place.key = sum.key;
+        Place& place = place_of(sum.key);
+        if (!place.used) {
+            place = {{sum.key, 0, {}}, true};
             count_++;
         }
-        place.fibers += sum.fibers;
-        place.times.add(sum.times);
+        place.sum.fibers += sum.fibers;
+        place.sum.times.add(sum.times);
         return true;
     }
 
-    // Puts the sums in order, the longest run time first. No sum can be added then.
+    // Puts the sums in order, the longest run time first, and returns how many there are. No sum can be added then.
     size_t sort() {
         size_t count = 0;
         for (size_t i = 0; i < room_; i++) {
-            if (sums_[i].fibers) sums_[count++] = sums_[i];
+            if (places_[i].used) places_[count++] = places_[i];
         }
-        qsort(sums_, count, sizeof(Sum), [](const void* one, const void* other) {
-            uint64_t a = static_cast<const Sum*>(one)->times.run, b = static_cast<const Sum*>(other)->times.run;
-            return a < b ? 1 : a > b ? -1 : 0;
-        });
+        if (count) qsort(places_, count, sizeof(Place), compare);
         return count;
     }
-    const Sum& operator[](size_t index) const { return sums_[index]; }
+    const Sum& operator[](size_t index) const { return places_[index].sum; }
 
 private:
-    Sum& place_of(const SumKey& key) {
-        size_t place = size_t(key.number * 0x9e3779b97f4a7c15 >> 32);
-        while (sums_[place & (room_ - 1)].fibers && !(sums_[place & (room_ - 1)].key == key)) place++;
-        return sums_[place & (room_ - 1)];
+    struct Place {
+        Sum sum;
+        bool used;
+    };
+
+    static int compare(const void* one, const void* other) {
+        uint64_t a = static_cast<const Place*>(one)->sum.times.run;
+        uint64_t b = static_cast<const Place*>(other)->sum.times.run;
+        return a < b ? 1 : a > b ? -1 : 0;
+    }
+
+    Place& place_of(const SumKey& key) {
+        auto at = size_t(key.number * 0x9e3779b97f4a7c15 >> 32); // as in record/sums.cc
+        while (places_[at & (room_ - 1)].used && !(places_[at & (room_ - 1)].sum.key == key)) at++;
+        return places_[at & (room_ - 1)];
     }
 
     bool grow() {
-        Sum* before = sums_;
+        Place* before = places_;
         size_t room = room_;
-        auto* larger = static_cast<Sum*>(calloc(room ? 2 * room : 256, sizeof(Sum)));
-        if (!larger) return false;
-        sums_ = larger;
-        room_ = room ? 2 * room : 256;
+        size_t larger = room ? 2 * room : 256;
+        auto* places = static_cast<Place*>(calloc(larger, sizeof(Place)));
+        if (!places) return false;
+        places_ = places;
+        room_ = larger;
         for (size_t i = 0; i < room; i++) {
-            if (before[i].fibers) place_of(before[i].key) = before[i];
+            if (before[i].used) place_of(before[i].sum.key) = before[i];
         }
         free(before);
         return true;
     }
 
-    Sum* sums_ = nullptr;
+    Place* places_ = nullptr;
     size_t room_ = 0; // a power of two
     size_t count_ = 0;
 };
@@ -188,7 +197,7 @@ bool add_ended(int by, Sums& sums, Sum& others) {
             if (is_others) {
                 others.fibers += sum.fibers;
                 others.times.add(sum.times);
-            } else if (sum.fibers) {
+            } else {
                 enough = enough && sums.add(sum);
             }
         });
@@ -233,10 +242,10 @@ int read_times(Cord& cord, uint32_t generation, fiber_cord_times_t* out) {
     CordTimes times;
     if (!record || !times_of(*record, ticks_now(), times)) return -EAGAIN;
     *out = {};
-    out->elapsed_ns = ns_of_ticks(times.elapsed);
+    out->run_ns = ns_of_ticks(times.run);
     out->poll_ns = ns_of_ticks(times.poll);
     out->sleep_ns = ns_of_ticks(times.sleep);
-    out->run_ns = out->elapsed_ns - out->poll_ns - out->sleep_ns;
+    out->elapsed_ns = out->run_ns + out->poll_ns + out->sleep_ns;
     out->slice = spread_of(record->slices);
     out->lag = spread_of(record->lags);
     out->poll = spread_of(record->polls);

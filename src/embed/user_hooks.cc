@@ -149,6 +149,7 @@ void switched(Cord& cord, Fiber* from, Fiber* to) {
 }
 
 int make_switch(Cord& cord, Fiber* me, Fiber* next) {
+    next->sched.state = State::running;
     cord.stack_in_use.hooked_from = me;
     if (me->extras.tag_kind | next->extras.tag_kind) [[likely]]
         return make_tagged_switch(cord, me, next);

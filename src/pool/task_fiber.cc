@@ -107,6 +107,7 @@ void* run_tasks(void* argument) {
                 return result;
             record_end(cord, me);
             renew(me, result);
+            if (cord.hooked & hooked_by_recorder) cord.recorder.ops->renewed(cord, me);
             *cord.thread_state.errno_address = 0;
         }
         task_ended(worker);

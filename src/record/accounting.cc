@@ -62,7 +62,7 @@ void account_begin(FiberRecord& its, uint64_t key, void* function, Doing doing, 
     its.key = key;
 }
 
-void account_end(CordRecord& cord, Fiber* fiber, FiberRecord& its, uint64_t now) {
+void account_end(CordRecord& cord, Fiber* fiber, FiberRecord& its, uint64_t now, uint64_t fibers) {
     Times times;
     Doing doing;
     times_of(its, now, times, doing);
@@ -81,9 +81,9 @@ void account_end(CordRecord& cord, Fiber* fiber, FiberRecord& its, uint64_t now)
         uint64_t parent;
         scope = scope_of_child(fiber, &parent);
     }
-    cord.sums[FIBER_BY_FUNCTION].add(key_by_function(its.function), times, false);
-    cord.sums[FIBER_BY_NAME].add(key_by_name(name), times, false);
-    cord.sums[FIBER_BY_SCOPE].add(key_by_scope(scope), times, true);
+    cord.sums[FIBER_BY_FUNCTION].add(key_by_function(its.function), fibers, times, false);
+    cord.sums[FIBER_BY_NAME].add(key_by_name(name), fibers, times, false);
+    cord.sums[FIBER_BY_SCOPE].add(key_by_scope(scope), fibers, times, true);
 }
 
 void account_cord_begin(CordRecord& cord, uint64_t key, uint64_t now) {
@@ -119,10 +119,10 @@ bool times_of(const CordRecord& cord, uint64_t now, CordTimes& out) {
         Phase phase = cord.phase.load(std::memory_order_acquire);
         uint64_t begun = acquired(cord.begun);
         if (cord.since.load(std::memory_order_relaxed) != settled) continue;
-        out.elapsed = passed(begun, now);
         uint64_t more = passed(settled, now);
         if (phase == Phase::polls) out.poll += more;
         if (phase == Phase::sleeps) out.sleep += more;
+        out.run = settled - begun + more - out.poll - out.sleep;
         return true;
     }
     return false; // coverage: race

@@ -48,8 +48,8 @@ inline void account_run(FiberRecord& its, uint64_t now) {
 // The fiber begins a record with no times.
 void account_begin(FiberRecord& its, uint64_t key, void* function, Doing doing, uint64_t now);
 
-// The fiber has ended: adds its times to the sums of its cord.
-void account_end(CordRecord& cord, Fiber* fiber, FiberRecord& its, uint64_t now);
+// The fiber has ended: adds its times to the sums of its cord. fibers: 1; 0 for the time between two tasks.
+void account_end(CordRecord& cord, Fiber* fiber, FiberRecord& its, uint64_t now, uint64_t fibers);
 
 // Changes to a cord's record, on its thread. The cord does `next` from now on.
 inline void account_phase(CordRecord& cord, Phase next, uint64_t now) {
@@ -69,7 +69,7 @@ void account_cord_begin(CordRecord& cord, uint64_t key, uint64_t now);
 bool times_of(const FiberRecord& its, uint64_t now, Times& out, Doing& doing);
 
 struct CordTimes {
-    uint64_t elapsed, poll, sleep;
+    uint64_t run, poll, sleep;
 };
 bool times_of(const CordRecord& cord, uint64_t now, CordTimes& out);
 

@@ -52,10 +52,10 @@ struct Events {
         }
     }
 
-    // The fiber that runs stops.
-    static void stop_current(Cord& cord, CordRecord& record, uint64_t now) {
+    // The fiber that runs stops. if_running: what it does if its state says that it runs.
+    static void stop_current(Cord& cord, CordRecord& record, uint64_t now, Doing if_running = Doing::waits_for_other) {
         Fiber* fiber = record.current;
-        Doing why = doing_now(fiber);
+        Doing why = doing_now(fiber, if_running);
         record.slices.add(account_stop(*record.current_record, why, now));
         record.current = nullptr;
         tell(record, [&](const RecorderConsumer& consumer) { consumer.stops(cord, fiber, why, now); });
@@ -129,11 +129,12 @@ struct Events {
     }
 
     static int make_switch(Cord& cord, Fiber* me, Fiber* next) {
+        note_switch(cord, next);
+        next->sched.state = State::running;
         if (cord.hooked & hooked_by_any_user) [[unlikely]] {
             cord.stack_in_use.hooked_from = me;
             cord.observer.ops->switched(cord, me, next);
         }
-        note_switch(cord, next);
         return fiberrt_switch(&cord, next, me);
     }
 
@@ -144,7 +145,7 @@ struct Events {
         uint64_t now = Clock::now();
         CordRecord& record = recorded(cord);
         uint64_t waker = waker_of(record);
-        if (record.current) stop_current(cord, record, now);
+        if (record.current) stop_current(cord, record, now, Doing::runnable);
         look_at_queue(cord, record, waker, now);
         account_phase(record, Phase::polls, now);
         record.lags.add(now - record.poll_since);
@@ -184,9 +185,24 @@ struct Events {
     static void task_begins(Cord& cord, Fiber* fiber, void* (*fn)(void*)) {
         uint64_t now = Clock::now();
         CordRecord& record = recorded(cord);
-        go_on(cord, record, now);
-        record_of(fiber).function = reinterpret_cast<void*>(fn);
+        FiberRecord& its = record_of(fiber);
+        if (record.current == fiber) { // the time since its last task belongs to no task
+            record.slices.add(account_stop(its, Doing::runnable, now));
+            record.current = nullptr;
+            account_end(record, fiber, its, now, 0);
+        }
+        account_begin(its, key_of(record, fiber), reinterpret_cast<void*>(fn), Doing::runnable, now);
+        account_run(its, now);
+        record.current = fiber;
+        record.current_record = &its;
         tell(record, [&](const RecorderConsumer& consumer) { consumer.task_begins(cord, fiber, fn, now); });
+    }
+
+    static void renewed(Cord& cord, Fiber* fiber) {
+        uint64_t now = Clock::now();
+        CordRecord& record = recorded(cord);
+        account_begin(record_of(fiber), key_of(record, fiber), nullptr, Doing::runnable, now);
+        go_on(cord, record, now);
     }
 
     static void ended(Cord& cord, Fiber* fiber) {
@@ -200,8 +216,8 @@ struct Events {
             account_phase(record, Phase::polls, now);
         }
         FiberRecord& its = record_of(fiber);
-        if (its.key != key_of(record, fiber)) meet(record, fiber, its, doing_now(fiber), now);
-        account_end(record, fiber, its, now);
+        if (its.key != key_of(record, fiber)) meet(record, fiber, its, doing_now(fiber, Doing::runnable), now);
+        account_end(record, fiber, its, now, 1);
         tell(record, [&](const RecorderConsumer& consumer) { consumer.ended(cord, fiber, now); });
     }
 
@@ -230,8 +246,8 @@ struct Events {
         if (consumers) go_on(cord, record, now);
     }
 
-    static constexpr RecorderOps ops = {make_switch, switched, resumed,     poll_begins, poll_ends,
-                                        sleeps,      woke,     task_begins, ended,       end};
+    static constexpr RecorderOps ops = {make_switch, switched,    resumed, poll_begins, poll_ends, sleeps,
+                                        woke,        task_begins, renewed, ended,       end};
 };
 
 template <class Clock>

@@ -77,21 +77,26 @@ constexpr Doing doing_of(State state) {
     case State::dead: return Doing::ended;
     case State::waiting:
     case State::created:
-    case State::running: // the executor, while a step runs; a hosted fiber, whose step has just returned
+    case State::running: // see doing_now()
     case State::handed_out: return Doing::waits_for_other;
     }
     return Doing::waits_for_other; // coverage: never
 }
 
-// What a fiber does that does not run, by its state and its Wait. For the thread of the fiber's cord.
-inline Doing doing_now(const Fiber* fiber) {
+// What a fiber does that has stopped, by its state and its Wait. For the thread of the fiber's cord. if_running: what a
+// fiber with a stack does whose state still says that it runs. A hosted fiber whose step has just returned has no other
+// state yet: it is about to be queued, or waits for a wakeup.
+inline Doing doing_now(const Fiber* fiber, Doing if_running) {
     static constexpr auto by_state = [] {
         std::array<Doing, int(State::dead) + 1> all = {};
         for (size_t i = 0; i < all.size(); i++) all[i] = doing_of(State(i));
         return all;
     }();
     State state = fiber->sched.state;
-    return state == State::waiting ? doing_of(fiber->wait->what) : by_state[size_t(state)];
+    if (state == State::waiting) return doing_of(fiber->wait->what);
+    if (state == State::running) [[unlikely]]
+        return fiber->uses_stack() ? if_running : Doing::waits_for_wakeup;
+    return by_state[size_t(state)];
 }
 
 // The times of a fiber, in ticks (record/clock.h). A change begins with `since` and ends with `settled`, which gets the

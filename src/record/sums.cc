@@ -102,10 +102,10 @@ SumTable::Place& SumTable::place_for(const SumKey& key, bool by_scope) {
     return *gone;
 }
 
-void SumTable::add(const SumKey& key, const Times& times, bool by_scope) {
+void SumTable::add(const SumKey& key, uint64_t fibers, const Times& times, bool by_scope) {
     uint32_t change = begun_.load(std::memory_order_relaxed) + 1;
     begun_.store(change, std::memory_order_relaxed);
-    add_to(place_for(key, by_scope), 1, times);
+    add_to(place_for(key, by_scope), fibers, times);
     settled_.store(change, std::memory_order_release);
 }
 

@@ -53,8 +53,8 @@ class SumTable {
 public:
     static constexpr uint32_t places = 512;
 
-    // Adds the times of a fiber that has ended. For the cord's thread. by_scope: key.number is a scope's handle.
-    void add(const SumKey& key, const Times& times, bool by_scope);
+    // Adds the times of so many fibers that have ended. For the cord's thread. by_scope: key.number is a scope's handle.
+    void add(const SumKey& key, uint64_t fibers, const Times& times, bool by_scope);
     void clear(); // for the cord's thread
 
     // Calls visit(sum, others) for each sum, on any thread. others: the sum has no key.
