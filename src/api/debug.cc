@@ -7,6 +7,7 @@
 #include "debug/dump.h"
 #include "debug/dump_signal.h"
 #include "debug/overflow.h"
+#include "debug/running_frames.h"
 #include "debug/watchdog.h"
 
 #include <stddef.h>

@@ -72,7 +72,6 @@ bool is_raised_by_instructions(int signal) {
 }
 
 int AskSignal::prepare(int signal) {
-    constexpr int signal_most = 64; // the kernel's
     if (signal <= 0 || signal > signal_most || is_raised_by_instructions(signal)) return -EINVAL;
     void* caller;
     backtrace(&caller, 1); // the first call loads the unwinder

@@ -9,6 +9,8 @@
 
 namespace fiberrt {
 
+constexpr int signal_most = 64; // the largest that the kernel has
+
 // A signal whose handler answers. The owner calls begin() and end() under a mutex of its own.
 class AskSignal {
 public:

@@ -7,8 +7,8 @@
 #include "core/handles.h"
 #include "debug/describe.h"
 #include "debug/dump_json.h"
-#include "debug/dump_signal.h"
 #include "debug/dump_text.h"
+#include "debug/running_frames.h"
 #include "debug/wait_graph.h"
 
 #include <errno.h>

@@ -6,14 +6,12 @@
 #include "base/keep_errno.h"
 #include "base/mutex.h"
 #include "base/parse_number.h"
-#include "base/peek.h"
-#include "base/relaxed.h"
 #include "base/report.h"
 #include "base/signals.h"
 #include "core/begin.h"
 #include "core/cord.h"
+#include "debug/ask_thread.h"
 #include "debug/dump.h"
-#include "debug/look.h"
 
 #include <errno.h>
 #include <limits.h>
@@ -29,13 +27,11 @@ namespace fiberrt {
 
 namespace {
 
-constinit pthread_mutex_t mutex_of_dumps = PTHREAD_MUTEX_INITIALIZER; // protects these, up to `ask_by`
+constinit pthread_mutex_t mutex_of_dumps = PTHREAD_MUTEX_INITIALIZER; // protects these, up to dump_flags
 bool dumper_lives = false;
 pthread_t dumper;
 constinit SignalHandler dump_handler;
-constinit AskSignal ask_by;
-
-// Set before the thread is started.
+// Set before the thread is started:
 int dump_signal;
 int dump_fd;
 unsigned dump_flags;
@@ -102,7 +98,7 @@ int start_dumps(int signal, int fd, unsigned flags) {
 }
 
 int set_dumps(int signal, int fd, unsigned flags) {
-    if (signal < 0 || signal > SIGRTMAX || is_raised_by_instructions(signal)) return -EINVAL;
+    if (signal < 0 || signal > signal_most || is_raised_by_instructions(signal)) return -EINVAL;
     if (environment) return -ENOTSUP;
     MutexGuard guard(mutex_of_dumps);
     int error = dumper_lives ? stop_dumps() : 0;
@@ -114,14 +110,14 @@ int set_dumps(int signal, int fd, unsigned flags) {
 int signal_of_text(const char* text) {
     uint64_t number;
     const char* at = text;
-    if (parse_decimal(&at, &number)) return *at == '\0' && number <= uint64_t(SIGRTMAX) ? int(number) : 0;
+    if (parse_decimal(&at, &number)) return *at == '\0' && number <= signal_most ? int(number) : 0;
     if (strncmp(text, "SIG", 3) == 0) text += 3;
     constexpr char first_of_realtime[] = "RTMIN";
     if (strncmp(text, first_of_realtime, sizeof first_of_realtime - 1) == 0) {
         at = text + sizeof first_of_realtime - 1;
         if (*at == '\0') return SIGRTMIN;
         bool valid = *at++ == '+' && parse_decimal(&at, &number) && *at == '\0';
-        return valid && number <= uint64_t(SIGRTMAX - SIGRTMIN) ? SIGRTMIN + int(number) : 0;
+        return valid && number <= uint64_t(signal_most - SIGRTMIN) ? SIGRTMIN + int(number) : 0;
     }
     for (int signal = 1; signal < SIGRTMIN; signal++) {
         const char* name = sigabbrev_np(signal);
@@ -159,43 +155,12 @@ int dump_on_signal(int signal, int fd, unsigned flags) {
     return set_dumps(signal, fd, flags);
 }
 
-int dump_running_signal(int signal) {
-    KeepErrno keep;
-    if (int error = signal ? AskSignal::prepare(signal) : 0) return error;
-    if (!process_begin()) return -ENOMEM; // there may have been no cord yet
-    if (environment) return -ENOTSUP;
-    MutexGuard guard(mutex_of_dumps);
-    int error = ask_by.end();
-    return signal && !error ? ask_by.begin(signal) : error;
-}
-
-namespace {
-
-bool runs_still(const Cord& cord, const void* fiber) { return cord.sched.current == fiber; }
-
-} // namespace
-
-bool asks_running() { return ask_by.in_use(); }
-
-const char* frames_of_running(const Snapshot& seen, int64_t at_most_ns, ThreadFrames& out) {
-    Fiber* fiber;
-    if (fibers.resolve(seen.id, &fiber) != 0) return "it has ended meanwhile";
-    switch (Question{*seen.cord, ask_by, runs_still, fiber, at_most_ns}.ask(out)) {
-    case Question::Result::answered: return nullptr;
-    case Question::Result::not_wanted: return "its thread has left it meanwhile";
-    case Question::Result::silent: return "its thread does not answer";
-    case Question::Result::no_stack: return "its thread has no signal stack, or a small one";
-    }
-    __builtin_unreachable();
-}
-
 void dump_signal_lock() { pthread_mutex_lock(&mutex_of_dumps); }
 void dump_signal_unlock() { pthread_mutex_unlock(&mutex_of_dumps); }
 
 void dump_signal_forked() {
     if (dumper_lives) dump_handler.remove();
     dumper_lives = false;
-    ask_by.end();
 }
 
 } // namespace fiberrt

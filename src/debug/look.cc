@@ -211,11 +211,6 @@ void finish(Look& look) {
 
 } // namespace
 
-uint64_t id_in(const Fiber* fiber) {
-    uint32_t generation = fiber->generation.load(std::memory_order_relaxed);
-    return generation & 1 ? make_id(Tag::fiber, fiber->index, generation) : 0;
-}
-
 int look(Fiber* fiber, fiber_t handle, Snapshot& out) { return look(fiber, handle, out, nullptr, nullptr); }
 
 int look(Fiber* fiber, fiber_t handle, Snapshot& out, LookMore more, void* arg) {

@@ -128,7 +128,10 @@ bool look_at_one_moment(Look* looks, int count, LookMore more);
 uint64_t waits_for(const Snapshot& fiber);
 
 // The handle of the fiber of a slot, also if the slot has been given to another one since; 0: there is none.
-uint64_t id_in(const Fiber* fiber);
+inline uint64_t id_in(const Fiber* fiber) {
+    uint32_t generation = fiber->generation.load(std::memory_order_relaxed);
+    return generation & 1 ? make_id(Tag::fiber, fiber->index, generation) : 0;
+}
 
 // The reads before come before the reads after. (ThreadSanitizer does not know fences.)
 inline void reads_in_order() {

@@ -20,6 +20,7 @@
 #include "debug/dump_signal.h"
 #include "debug/look.h"
 #include "debug/overflow.h"
+#include "debug/running_frames.h"
 #include "pool/pool.h"
 #include "record/recorder.h"
 #include "debug/watchdog.h"
@@ -56,6 +57,7 @@ void before_fork() {
     agent_lock();
     creation_lock();
     dump_signal_lock();
+    running_frames_lock();
     watchdog_lock();
     overflow_lock();
     ask_lock();
@@ -83,6 +85,7 @@ void release_locks() {
     ask_unlock();
     overflow_unlock();
     watchdog_unlock();
+    running_frames_unlock();
     dump_signal_unlock();
     creation_unlock();
     agent_unlock();
@@ -220,6 +223,7 @@ void in_child() {
     ask_forked();
     watchdog_forked();
     dump_signal_forked();
+    running_frames_forked();
     if (cord) keep_only(*cord, forked.fiber);
     recorder_forked(cord);
     bool of_use = policy.load(std::memory_order_relaxed) != FIBER_FORK_REFUSE;

@@ -262,8 +262,24 @@ namespace {
 
 TEST(Creation, IsRecordedWhenAsked) {
     std::function<void()> sleeps = [] { EXPECT_EQ(fiber_sleep(FIBER_SEC(1000)), -ECANCELED); };
-    fiber_t before = creates_one(sleeps);
+    fiber_t before = creates_one(sleeps), of_old{};
+    std::atomic<bool> opened{false}, on{false};
+    auto waits_and_creates = [&] {
+        fiber_t early = creates_one(sleeps);
+        opened = true;
+        await([&] { return on.load(); });
+        EXPECT_EQ(fiber_sleep(FIBER_USEC(1)), 0); // the cord polls, and follows
+        of_old = creates_one(sleeps);
+        for (fiber_t fiber : {early, of_old}) EXPECT_EQ(fiber_cancel(fiber, nullptr), 0);
+        EXPECT_EQ(info(early).created_at, 0u);
+        EXPECT_NE(info(of_old).created_at, 0u);
+        for (fiber_t fiber : {early, of_old}) join(fiber);
+    };
+    fiber_cord_t old_cord = start_cord(waits_and_creates); // it has a place for a further fiber by now
+    await([&] { return opened.load(); });
     ASSERT_EQ(expect_memory(fiber_record_creation(1)), 0);
+    on = true;
+    join_cord(old_cord);
     fiber_t during{}, inner{}, elsewhere{}, of_other{};
     std::function<void()> creates = [&] { inner = creates_one(sleeps); };
     during = creates_one(creates);
