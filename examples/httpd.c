@@ -4,7 +4,7 @@
  *
  *     httpd [--port N] [--root DIR] [--host ADDR] [--threads N] [--max-connections N] [--idle-timeout-ms N]
  *           [--request-timeout-ms N] [--write-timeout-ms N] [--shutdown-timeout-ms N] [--access-log FILE|-|none]
- *           [--pages DATABASE]
+ *           [--pages DATABASE] [--metrics PATH]
  *
  * Each cord has these fibers: one accepts; one per connection reads a request, answers it, and begins again; the main
  * flow waits for the end and then ends everything in order. The first cord also has a fiber that waits for a signal and
@@ -35,6 +35,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
+#include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/signalfd.h>
 #include <sys/stat.h>
@@ -80,7 +81,8 @@ static struct {
     int64_t write_timeout_ns;    /* without the client taking a byte */
     int64_t shutdown_timeout_ns; /* after SIGINT or SIGTERM, for the requests under way to finish */
     int max_connections;
-    int root; /* the directory that is served */
+    const char *metrics; /* the path, without its '/', whose answer has the figures; NULL: none */
+    int root;            /* the directory that is served */
     char root_path[PATH_SIZE];
     int have_openat2;
 
@@ -418,6 +420,28 @@ static void answer_redirect(struct connection *c, const char *path, size_t path_
     send_output(c);
 }
 
+/* Sends a part of a file, after the header. */
+static void send_file(struct connection *c, int file, int64_t first, int64_t end) {
+    while (first < end && !c->broken) {
+        size_t room = OUTPUT_SIZE - c->output_length;
+        size_t count = end - first < (int64_t)room ? (size_t)(end - first) : room;
+        int64_t got = read_file(c, file, c->output + c->output_length, count, first);
+        if (got == -EINTR) {
+            continue;
+        }
+        if (got <= 0) { /* it shrank, or cannot be read: the promised length cannot be sent */
+            c->broken = 1;
+            break;
+        }
+        c->output_length += (size_t)got;
+        first += got;
+        if (c->output_length == OUTPUT_SIZE) {
+            send_output(c);
+        }
+    }
+    send_output(c);
+}
+
 /* Sends header and file; the first bytes of the file go out with the header in one send. */
 static void answer_file(struct connection *c, int file, const struct stat *about, const char *path) {
     struct request *r = &c->request;
@@ -457,27 +481,36 @@ static void answer_file(struct connection *c, int file, const struct stat *about
         put_number(c, size);
     }
     end_header(c);
-    if (status == 304 || head_only(c)) {
-        end = first;
+    send_file(c, file, first, status == 304 || head_only(c) ? first : end);
+}
+
+static int64_t write_metrics(void *file) {
+    return fiber_metrics_write(*(int *)file);
+}
+
+/* Answers with the figures of fibers and cords, for a monitoring system. They are written into memory, by another
+ * thread: the library looks at each fiber that waits, and blocks its thread meanwhile. */
+static void answer_metrics(struct connection *c) {
+    struct stat about;
+    int64_t result = 0;
+    int file = memfd_create("metrics", MFD_CLOEXEC);
+    int error = file < 0 ? -errno : fiber_offload(write_metrics, &file, &result);
+    if (error == 0) {
+        error = (int)result;
     }
-    while (first < end && !c->broken) {
-        size_t room = OUTPUT_SIZE - c->output_length;
-        size_t count = end - first < (int64_t)room ? (size_t)(end - first) : room;
-        int64_t got = read_file(c, file, c->output + c->output_length, count, first);
-        if (got == -EINTR) {
-            continue;
-        }
-        if (got <= 0) { /* it shrank, or cannot be read: the promised length cannot be sent */
-            c->broken = 1;
-            break;
-        }
-        c->output_length += (size_t)got;
-        first += got;
-        if (c->output_length == OUTPUT_SIZE) {
-            send_output(c);
-        }
+    if (error == 0 && fstat(file, &about) != 0) {
+        error = -errno;
     }
-    send_output(c);
+    if (error < 0) {
+        answer_status(c, status_of_error(error), "");
+    } else {
+        begin_answer(c, 200, "application/openmetrics-text; version=1.0.0; charset=utf-8", about.st_size);
+        end_header(c);
+        send_file(c, file, 0, head_only(c) ? 0 : about.st_size);
+    }
+    if (file >= 0) {
+        close(file);
+    }
 }
 
 /* Writes the next piece of a listing to the output, as a chunk. Returns the length of the piece, 0 at the end, -errno.
@@ -594,6 +627,10 @@ static void answer_path(struct connection *c) {
     }
     if (refusal != 0) {
         answer_status(c, refusal, "");
+        return;
+    }
+    if (server.metrics != NULL && strcmp(path, server.metrics) == 0) {
+        answer_metrics(c);
         return;
     }
     size_t length = strlen(path);
@@ -1039,7 +1076,7 @@ static long parse_number(const char *option, const char *text, long minimum, lon
 }
 
 int main(int argc, char **argv) {
-    enum { PORT, ROOT, HOST, THREADS, MAX_CONNECTIONS, IDLE, REQUEST, WRITE, SHUTDOWN, ACCESS_LOG, PAGES };
+    enum { PORT, ROOT, HOST, THREADS, MAX_CONNECTIONS, IDLE, REQUEST, WRITE, SHUTDOWN, ACCESS_LOG, PAGES, METRICS };
     static const struct option options[] = {{"port", required_argument, NULL, PORT},
                                             {"root", required_argument, NULL, ROOT},
                                             {"host", required_argument, NULL, HOST},
@@ -1051,6 +1088,7 @@ int main(int argc, char **argv) {
                                             {"shutdown-timeout-ms", required_argument, NULL, SHUTDOWN},
                                             {"access-log", required_argument, NULL, ACCESS_LOG},
                                             {"pages", required_argument, NULL, PAGES},
+                                            {"metrics", required_argument, NULL, METRICS},
                                             {NULL, 0, NULL, 0}};
     const char *port = "8080";
     const char *root = ".";
@@ -1074,13 +1112,18 @@ int main(int argc, char **argv) {
         case SHUTDOWN: server.shutdown_timeout_ns = FIBER_MSEC(parse_number(name, optarg, 1, 1000000000)); break;
         case ACCESS_LOG: log_name = optarg; break;
         case PAGES: pages = optarg; break;
+        case METRICS:
+            usable = usable && optarg[0] == '/';
+            server.metrics = optarg + 1;
+            break;
         default: usable = 0; break;
         }
     }
     if (!usable || optind < argc) {
         fprintf(stderr, "usage: httpd [--port N] [--root DIR] [--host ADDR] [--threads N] [--max-connections N]\n"
                         "             [--idle-timeout-ms N] [--request-timeout-ms N] [--write-timeout-ms N]\n"
-                        "             [--shutdown-timeout-ms N] [--access-log FILE|-|none] [--pages DATABASE]\n");
+                        "             [--shutdown-timeout-ms N] [--access-log FILE|-|none] [--pages DATABASE]\n"
+                        "             [--metrics PATH]\n");
         return 1;
     }
 

@@ -996,6 +996,7 @@ void call_others() {
     case 17: {
         int sink = open("/dev/null", O_WRONLY | O_CLOEXEC);
         CALL(fiber_dump, one_in(8) ? -1 : sink);
+        CALL(fiber_metrics_write, one_in(8) ? -1 : sink);
         RESULT(result, fiber_dump_as, one_in(8) ? -1 : sink, byte() % 16u);
         if (result != -EINVAL && result != -EBADF) FUZZ_CHECK(result <= 0);
         close(sink);
@@ -1044,6 +1045,9 @@ void call_others() {
         RESULT(result, fiber_watchdog_start, given, byte() % (sizeof watchdog + 1));
         FUZZ_CHECK(result < 0); // a watchdog has a thread
         CALL(fiber_watchdog_stop);
+        RESULT(agent, fiber_agent_start, maybe("fuzz-agent.sock"));
+        FUZZ_CHECK(agent == -ENOTSUP || agent == -EINVAL); // so is an agent
+        CALL(fiber_agent_stop);
         RESULT(dumps, fiber_dump_on_signal, number(), -1, byte() % 16u);
         FUZZ_CHECK(dumps < 0); // a thread writes them
         RESULT(asks, fiber_dump_running_signal, number());

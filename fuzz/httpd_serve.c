@@ -13,6 +13,7 @@ int serve_begin(const char* root) {
     (void)httpd_main;
     server.root = open(root, O_PATH | O_DIRECTORY | O_CLOEXEC);
     server.max_connections = 16;
+    server.metrics = "metrics";
     enter_cord(&server.cords[0]);
     return server.root < 0 ? -errno : 0;
 }

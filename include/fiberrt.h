@@ -2285,6 +2285,20 @@ FIBERRT_API int fiber_dump(int fd) FIBERRT_LINKNAME(fiber_dump);
  */
 FIBERRT_API int fiber_dump_as(int fd, unsigned flags) FIBERRT_LINKNAME(fiber_dump_as);
 
+/**
+ * Writes the figures of all cords, fibers and pools to a descriptor, as OpenMetrics text, the format of Prometheus and
+ * other monitoring systems: counters of each cord, fibers by state, dead-locks, stacks and their memory, threads and
+ * tasks of each pool. The labels have the ids of cords and pools, and the names of cords. The text ends with "# EOF";
+ * without this line it is not complete. docs/top.md lists the metrics. Cords run on meanwhile, and are neither stopped
+ * nor asked. The call looks at each fiber that waits, which takes about a microsecond.
+ *
+ * It blocks the thread until all is written, and returns -EPIPE without SIGPIPE. It opens no cord.
+ *
+ * Where: anywhere, also in a no-switch section. Errors: those of write(2), after part of the text may have been written;
+ * -ENOMEM.
+ */
+FIBERRT_API int fiber_metrics_write(int fd) FIBERRT_LINKNAME(fiber_metrics_write);
+
 /* ------------------------------------------------------------------------------------------------------------------
  * Accounting
  *
@@ -2489,6 +2503,31 @@ FIBERRT_API int fiber_watchdog_start(const fiber_watchdog_t *options, size_t siz
  * is done.
  */
 FIBERRT_API int fiber_watchdog_stop(void) FIBERRT_LINKNAME(fiber_watchdog_stop);
+
+/**
+ * Starts the process's agent: a thread that answers fiberrt-top(1) at a unix socket. It tells of all cords and fibers,
+ * also while all cords hang, and costs fibers nothing between two requests. path is the socket's file, or an existing
+ * directory, in which the file is PID.sock. The environment variable FIBERRT_TOP starts the agent in the same way at the
+ * process's first cord.
+ *
+ * Only processes with the effective user id of this one get answers: the file has the mode 0600, and the agent asks the
+ * kernel for the user of each client, root included. A client has a second for its request, and two for taking the
+ * answer. The file is removed when the agent stops and at exit(3); a later agent replaces a file that has been left.
+ * The child of a fork has no agent, and may start one. docs/top.md lists the requests.
+ *
+ * Errors: -EINVAL path is NULL or empty; -EBUSY there is an agent already; -ENAMETOOLONG the file's absolute path has
+ * more than 107 bytes; -EADDRINUSE another process listens there; -EEXIST path is a file of another kind, or another
+ * user's; -EAGAIN no thread can be made; -ENOTSUP in a simulation; -ENOMEM; those of socket(2), bind(2) and eventfd(2).
+ */
+FIBERRT_API int fiber_agent_start(const char *path) FIBERRT_LINKNAME(fiber_agent_start);
+
+/**
+ * Stops the agent, and removes its file. An answer under way is cut off. Blocks the thread until the agent's thread has
+ * ended.
+ *
+ * Errors: -ESRCH there is none; -EBUSY another thread is stopping it.
+ */
+FIBERRT_API int fiber_agent_stop(void) FIBERRT_LINKNAME(fiber_agent_stop);
 
 /**
  * Makes a signal write a dump to fd, as fiber_dump_as(fd, flags) does; with signal 0, no signal does. A handler wakes a

@@ -2430,6 +2430,28 @@ TEST_P(HttpdLoad, TheAccessLogHasEveryRequest) {
     }
 }
 
+// ---- metrics ---------------------------------------------------------------------------------------------------------
+
+TEST_P(HttpdThreads, AnswersWithMetricsWhereAskedTo) {
+    WriteFile("metrics", "a file");
+    Start({"--metrics", "/metrics"});
+    Response metrics = Ask(Get("/metrics"));
+    EXPECT_EQ(metrics.status, 200);
+    EXPECT_EQ(metrics.Header("content-type"), "application/openmetrics-text; version=1.0.0; charset=utf-8");
+    EXPECT_EQ(metrics.body.rfind("# TYPE ", 0), 0u) << metrics.body;
+    EXPECT_TRUE(metrics.body.ends_with("# EOF\n")) << metrics.body;
+    Response head = Ask(Get("/metrics", "", "HEAD"), true);
+    EXPECT_EQ(head.status, 200);
+    EXPECT_EQ(head.body, "");
+    EXPECT_EQ(Ask(Get("/metrics/")).status, 404);
+    EXPECT_EQ(Ask(Get("/hello.txt")).body, "hello\n");
+    EXPECT_TRUE(DescriptorsAreBack());
+    Stop();
+    Start();
+    EXPECT_EQ(Ask(Get("/metrics")).body, "a file");
+    Stop();
+}
+
 // ---- pages from a database -------------------------------------------------------------------------------------
 
 #if FIBERRT_TEST_SQLITE

@@ -27,8 +27,9 @@ BELOW = {
     "record": "base arch core",
     "debug": "base core stackless pool sync io backend embed record",
     "trace": "base core sync io sim record debug",
-    "fork": "base core stackless pool sync io sim embed record debug trace",
-    "api": "base arch core stackless pool sync io sim backend embed record debug trace fork",
+    "agent": "base core pool sim record debug",
+    "fork": "base core stackless pool sync io sim embed record debug trace agent",
+    "api": "base arch core stackless pool sync io sim backend embed record debug trace agent fork",
     "posix": "base api sim",
 }
 # Circles of calls between objects: the most objects that one may have, and the ones that there are, by one object of

@@ -7,7 +7,7 @@ endif()
 set(programs_with_pages)
 if(TARGET fiberrt-doctor)
     set(programs_with_pages $<TARGET_FILE:fiberrt-doctor> $<TARGET_FILE:fiberrt_sim>
-        $<TARGET_FILE:fiberrt_run>)
+        $<TARGET_FILE:fiberrt_run> $<TARGET_FILE:fiberrt_top>)
 endif()
 add_test(NAME manual
     COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/manual.sh ${PROJECT_SOURCE_DIR} ${PROJECT_BINARY_DIR}

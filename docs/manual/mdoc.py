@@ -154,7 +154,7 @@ class Writer:
             return f"Er \\{core}"
         if re.match(r"^FIBERRT_(?!VERSION)[A-Z_]+$", core):
             return f"Ev {core}"
-        if core in ("fiberrt-sim", "fiberrt-doctor", "fiberrt-run") and self.page[0] != core:
+        if core in ("fiberrt-sim", "fiberrt-doctor", "fiberrt-run", "fiberrt-top") and self.page[0] != core:
             return f"Xr {core} 1"
         if quoted:
             return f"Fa {argument(core)}"

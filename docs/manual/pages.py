@@ -53,6 +53,8 @@ GROUPS = (
     (r"fiber_sim_pick", "a number that the simulation chooses"),
     (r"fiber_features", "the backends that the library was built with"),
     (r"fiber_dump", "write the state of all fibers"),
+    (r"fiber_metrics_write", "write the figures of cords, fibers and pools for a monitoring system"),
+    (r"fiber_agent_\w+", "let fiberrt-top look at the process"),
     (r"fiber_dump_as", "write the state and the stacks of all fibers, as text or JSON"),
     (r"fiber_dump_\w+_?signal", "write dumps when a signal comes, and ask running fibers for their frames"),
     (r"fiber_record_creation", "record where fibers are created"),

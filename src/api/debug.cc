@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// Reports that a program can turn on to find mistakes: of stack overflows, of fibers that keep their threads for too
-// long, and dumps by a signal.
+// Help with mistakes that a program can turn on: reports of stack overflows and of fibers that keep their threads for too
+// long, dumps by a signal, and the agent, which answers other programs.
+#include "agent/agent.h"
 #include "api/api.h"
 #include "debug/creation.h"
 #include "debug/dump.h"
@@ -29,6 +30,10 @@ int fiber_watchdog_start(const fiber_watchdog_t* options, size_t size) {
 }
 
 int fiber_watchdog_stop(void) { return watchdog_stop(); }
+
+int fiber_agent_start(const char* path) { return path && *path ? agent_start(path) : -EINVAL; }
+
+int fiber_agent_stop(void) { return agent_stop(); }
 
 int fiber_dump_on_signal(int signal, int fd, unsigned flags) {
     if (flags & ~dump_flags_known) return -EINVAL;

@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 // Introspection: states, names and figures of fibers, statistics of cords, and the dump.
+#include "agent/metrics.h"
 #include "api/api.h"
 #include "base/copy_name.h"
+#include "base/report.h"
 #include "debug/code_frames.h"
 #include "debug/describe.h"
 #include "debug/dump.h"
@@ -108,3 +110,5 @@ int fiber_dump_as(int fd, unsigned flags) {
     if (flags & ~dump_flags_known) return -EINVAL;
     return dump(fd, {flags, __builtin_extract_return_addr(__builtin_return_address(0))});
 }
+
+int fiber_metrics_write(int fd) { return write_metrics(fd, Report::for_ever); }

@@ -2,6 +2,7 @@
 #include "debug/dump_json.h"
 
 #include "debug/describe.h"
+#include "debug/times_json.h"
 
 #include <stdio.h>
 #include <unistd.h>
@@ -67,6 +68,7 @@ void JsonDump::cord(Cord* cord) {
         out_.number("stacks", stats.stacks);
         out_.number("stacks_free", stats.stacks_free);
         out_.number("stack_bytes", stats.stack_bytes);
+        put_times_of_cord(out_, *cord, id_generation(seen.id));
     }
     out_.end_object();
 }
@@ -164,6 +166,7 @@ void JsonDump::fiber(const Snapshot& seen, uintptr_t function, const Frames* its
     out_.number("stack_size", info.stack_size);
     out_.number("stack_used", info.stack_used);
     out_.number("stack_touched", info.stack_touched);
+    put_times_of_fiber(out_, info.id);
     if (its_frames) frames(*its_frames);
     out_.end_object();
 }

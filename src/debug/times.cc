@@ -16,14 +16,13 @@
 
 namespace fiberrt {
 
-namespace {
-
-// The cord's record, if the cord follows the present recording; else null. generation: the cord's.
 const CordRecord* record_in_use(const Cord& cord, uint32_t generation) {
     const CordRecord* record = cord_record_if_any(cord);
     bool current = record && record->key == record_key(recording_number(), 0) && record->generation == generation;
     return current && (record->consumers & uint8_t(Consumer::accounting)) ? record : nullptr;
 }
+
+namespace {
 
 fiber_times_t in_ns(const Times& times, uint64_t count) {
     fiber_times_t out = {};

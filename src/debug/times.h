@@ -7,6 +7,15 @@
 
 namespace fiberrt {
 
+// Of FIBER_WAIT_TIME and so on, for programs.
+constexpr const char* wait_kind_names[] = {"time", "io", "lock", "channel", "fiber", "children", "wakeup", "other"};
+static_assert(sizeof wait_kind_names / sizeof *wait_kind_names == FIBER_WAIT_KINDS);
+
+struct CordRecord;
+
+// The record of the cord of this generation, if the cord follows the present accounting; else null.
+const CordRecord* record_in_use(const Cord& cord, uint32_t generation);
+
 // Reads the times of a fiber of any cord. 0; -ENODATA, -EAGAIN, -ENOMEM, -ESRCH: see fiber_times.
 int read_times(Fiber* fiber, fiber_t handle, fiber_times_t* out);
 

@@ -2,6 +2,7 @@
 // fork's handlers: take all locks before the fork, and discard other fibers, cords and pools in the child.
 #include "fork/fork.h"
 
+#include "agent/agent.h"
 #include "base/keep_errno.h"
 #include "base/try_once.h"
 #include "core/begin.h"
@@ -55,6 +56,7 @@ void before_fork() {
     if (this_cord && in_users_code(*this_cord)) receive_all(*this_cord);
     for (const ForkPart* part : parts) part->before();
     alone = __libc_single_threaded && !environment; // read here: in the child it may be true in any case
+    agent_lock();
     creation_lock();
     dump_signal_lock();
     running_frames_lock();
@@ -90,6 +92,7 @@ void release_locks() {
     running_frames_unlock();
     dump_signal_unlock();
     creation_unlock();
+    agent_unlock();
     for (const ForkPart* part : parts) part->after();
 }
 
@@ -204,6 +207,7 @@ void in_child() {
     KeepErrno keep;
     release_locks();
     trace::forked();
+    agent_forked();
     Cord* cord = cord_if_any();
     if (cord && !in_users_code(*cord)) { // the cord is in the middle of a change, and cannot be repaired
         fork_refused = true;

@@ -694,6 +694,7 @@ TEST(Faults, DumpsStatsAndNames) {
     insist_on_run([] {
         const int file = memfd_create("faults", MFD_CLOEXEC);
         EXPECT_EQ(INSIST(fiber_dump(file)), 0);
+        EXPECT_EQ(INSIST(fiber_metrics_write(file)), 0);
         EXPECT_EQ(INSIST(fiber_dump_as(file, FIBER_DUMP_FRAMES | FIBER_DUMP_JSON)), 0);
         EXPECT_EQ(INSIST(fiber_dump_as(file, FIBER_DUMP_GROUPED)), 0);
         EXPECT_GT(::lseek(file, 0, SEEK_END), 0);

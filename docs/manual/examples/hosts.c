@@ -122,6 +122,15 @@ static int watch(FILE *log) {
 }
 /* END */
 
+/* EXAMPLE fiber_agent_start: Lets fiberrt-top look at this process, at a socket in the directory of the user's other sockets. */
+static int serve_top(void) {
+    const char *folder = getenv("XDG_RUNTIME_DIR");
+    return fiber_agent_start(folder ? folder : "/tmp"); /* until the process ends */
+}
+/* END */
+
+static void try_agent(void) { assert(serve_top() == 0 && fiber_agent_stop() == 0); }
+
 /* EXAMPLE fiber_dump_on_signal: Ctrl-\\ writes the stacks of all fibers to standard error, also of those that run, and the
  * program goes on. For the beginning of main(). */
 static int dump_at_quit(void) {
@@ -190,6 +199,7 @@ int main(void) {
     try_step();
     try_exchange();
     try_watchdog();
+    try_agent();
     try_dumps();
     try_posix();
     wait_a_little();

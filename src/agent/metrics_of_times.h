@@ -1,0 +1,15 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+// The metrics that exist while accounting is on: times of cords, their histograms, and times of fibers by name.
+#pragma once
+
+#include "agent/exposition.h"
+#include "agent/figures.h"
+
+namespace fiberrt {
+
+// Of so many names at most there are metrics; the rest is one sum.
+constexpr int names_most = 100;
+
+void put_times(Exposition& out, const Figures& figures);
+
+} // namespace fiberrt
