@@ -41,7 +41,7 @@ tests() {
 }
 
 mkdir -p "$folder/empty" "$folder/away" "$folder/programs"
-for program in cat echo false openssl sh sleep tee true; do
+for program in cat echo false openssl sh sleep tee true unshare; do
     path=$(command -v "$program") || continue
     case $path in
         /*) ln -sf "$path" "$folder/programs/" ;;
