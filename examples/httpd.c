@@ -484,9 +484,7 @@ static void answer_file(struct connection *c, int file, const struct stat *about
     send_file(c, file, first, status == 304 || head_only(c) ? first : end);
 }
 
-static int64_t write_metrics(void *file) {
-    return fiber_metrics_write(*(int *)file);
-}
+static int64_t write_metrics(void *file) { return fiber_metrics_write(*(int *)file); }
 
 /* Answers with the figures of fibers and cords, for a monitoring system. They are written into memory, by another
  * thread: the library looks at each fiber that waits, and blocks its thread meanwhile. */

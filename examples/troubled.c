@@ -40,7 +40,8 @@ static int64_t transfer(fiber_mutex_t *from, fiber_event_t *locked, fiber_mutex_
     if (result < 0) return result;
     fiber_event_set(locked);
     result = fiber_event_wait(other_locked);
-    if (result == 0) result = fiber_mutex_lock_timeout(to, FIBER_FOREVER); /* unlike fiber_mutex_lock, a cancel ends this wait */
+    if (result == 0)
+        result = fiber_mutex_lock_timeout(to, FIBER_FOREVER); /* unlike fiber_mutex_lock, a cancel ends this wait */
     if (result == 0) fiber_mutex_unlock(to);
     fiber_mutex_unlock(from);
     return result;

@@ -2158,17 +2158,17 @@ typedef struct {
     uint32_t reserved; /* 0 */
 } fiber_code_frame_t;
 
-/**
- * A function that reads the frames of a fiber with this tag, innermost first, into frames, and returns how many: at most
+/* Copies bytes from memory that may change or vanish meanwhile. Returns how many it has copied, or a negative error. */
+typedef int64_t (*fiber_frames_copy_t)(void *to, const void *from, size_t bytes);
+
+/* A function that reads the frames of a fiber with this tag, innermost first, into frames, and returns how many: at most
  * max. If there are more, or the next one cannot be read, its last frame has an empty `function`.
  *
  * Any thread may call it, at any time, with a lock of the library held. The fiber does not run, unless it is the
  * caller; or it continues meanwhile, and the library drops the result. So memory that belongs to the fiber, or to the
- * interpreter, may change or vanish: read it by `copy` alone, which returns how many bytes it has copied, or a negative
- * error. The function must not wait, allocate memory, take a lock, or call this library.
- */
-typedef int (*fiber_frames_reader_t)(fiber_tag_t tag, int64_t (*copy)(void *to, const void *from, size_t bytes),
-                                     fiber_code_frame_t *frames, int max);
+ * interpreter, may change or vanish: read it by `copy` alone. The function must not wait, allocate memory, take a lock,
+ * or call this library. */
+typedef int (*fiber_frames_reader_t)(fiber_tag_t tag, fiber_frames_copy_t copy, fiber_code_frame_t *frames, int max);
 
 /**
  * Sets the reader for fibers whose tag has this kind, on all cords; NULL removes it. Then fiber_code_frames and the dumps

@@ -111,8 +111,8 @@ set_target_properties(posix_found PROPERTIES LIBRARY_OUTPUT_DIRECTORY ${CMAKE_CU
 fiberrt_posix_test(posix_adopting_test LIBRARIES posix_reader posix_mixed posix_loader)
 add_dependencies(posix_adopting_test posix_found)
 
-# Programs under fiberrt-run, and linked with libfiberrt_posix.so. A sanitizer's runtime must be the first library, and a
-# build that counts lines needs the library of its counters.
+# Programs under fiberrt-run, and linked with libfiberrt_posix.so. A sanitizer's runtime must be the first library, and
+# a build that counts lines needs the library of its counters.
 if(TARGET fiberrt_run AND NOT CMAKE_CROSSCOMPILING AND NOT FIBERRT_SANITIZE AND NOT FIBERRT_COVERAGE)
     add_test(NAME posix.whole_program
         COMMAND sh ${CMAKE_CURRENT_SOURCE_DIR}/posix/whole_program.sh ${PROJECT_BINARY_DIR} ${PROJECT_SOURCE_DIR})

@@ -54,9 +54,7 @@ void *sleep_long(void *unused) {
     return unused;
 }
 
-int64_t be_a_child(void *unused) {
-    return sleep_long(unused) == unused;
-}
+int64_t be_a_child(void *unused) { return sleep_long(unused) == unused; }
 
 static void spawn(const char *name, void *(*function)(void *)) {
     fiber_t fiber;

@@ -27,10 +27,10 @@ constexpr struct {
 constexpr struct {
     const char* text; // in seconds
     int64_t ns;
-} bounds[] = {{"0.000001", 1'000},       {"0.000003", 3'000},       {"0.00001", 10'000},       {"0.00003", 30'000},
-              {"0.0001", 100'000},       {"0.0003", 300'000},       {"0.001", 1'000'000},      {"0.003", 3'000'000},
-              {"0.01", 10'000'000},      {"0.03", 30'000'000},      {"0.1", 100'000'000},      {"0.3", 300'000'000},
-              {"1.0", 1'000'000'000},    {"3.0", 3'000'000'000},    {"10.0", 10'000'000'000},  {"+Inf", INT64_MAX}};
+} bounds[] = {{"0.000001", 1'000},    {"0.000003", 3'000},    {"0.00001", 10'000},      {"0.00003", 30'000},
+              {"0.0001", 100'000},    {"0.0003", 300'000},    {"0.001", 1'000'000},     {"0.003", 3'000'000},
+              {"0.01", 10'000'000},   {"0.03", 30'000'000},   {"0.1", 100'000'000},     {"0.3", 300'000'000},
+              {"1.0", 1'000'000'000}, {"3.0", 3'000'000'000}, {"10.0", 10'000'000'000}, {"+Inf", INT64_MAX}};
 
 constexpr struct {
     const char* name;
@@ -55,7 +55,10 @@ void put_times_of_cords(Exposition& out, const Figures& figures) {
             Cord* its = cord_of_figures(cord);
             fiber_cord_times_t times;
             if (!its || read_times(*its, id_generation(cord.id), &times) != 0) return;
-            out.begin("_total").label_id("cord", cord.id).label("name", cord.name).seconds(uint64_t(times.*each.member));
+            out.begin("_total")
+                .label_id("cord", cord.id)
+                .label("name", cord.name)
+                .seconds(uint64_t(times.*each.member));
         });
     }
 }
@@ -117,7 +120,8 @@ void put_times_of_names(Exposition& out, const Named& named) {
     };
     out.family("fiberrt_named_run_seconds", "counter", "Time in which fibers of this name had a thread.", "seconds");
     each_named(named, [&](const auto& sum, auto others) { begin(sum, others).seconds(uint64_t(sum.times.run_ns)); });
-    out.family("fiberrt_named_runnable_seconds", "counter", "Time in which they were runnable and did not run.", "seconds");
+    out.family("fiberrt_named_runnable_seconds", "counter", "Time in which they were runnable and did not run.",
+               "seconds");
     each_named(named,
                [&](const auto& sum, auto others) { begin(sum, others).seconds(uint64_t(sum.times.runnable_ns)); });
     out.family("fiberrt_named_wait_seconds", "counter", "Time in which they waited, by the kind of wait.", "seconds");

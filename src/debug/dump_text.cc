@@ -248,8 +248,7 @@ void TextDump::group(const StackGroup& group, bool with_frames) {
     const Frames& frames = group.frames;
     const CodeFrames& code = frames.code;
     // The public function that waits says more than the reason to wait, but an interpreter's own frames hide it.
-    bool tells_wait =
-        code.count || !frames.count || group.state != FIBER_WAITING || !is_public_frame(frames.at[0]);
+    bool tells_wait = code.count || !frames.count || group.state != FIBER_WAITING || !is_public_frame(frames.at[0]);
     if (tells_wait) r.put(group.wait);
     for (int i = 0; i < code.count; i++) {
         r.put(" ← ");

@@ -23,7 +23,7 @@ struct Frame {
 // What the tag points to.
 struct Interpreter {
     const Frame *innermost = nullptr;
-    int first = 0;  // these two are changed by the fiber while it runs, and are equal whenever it gives way
+    int first = 0; // these two are changed by the fiber while it runs, and are equal whenever it gives way
     int second = 0;
 };
 
@@ -179,7 +179,8 @@ TEST(CodeFrames, OfAReaderThatErrs) {
         int result;
         int expected;
     };
-    auto read = [](fiber_tag_t tag, int64_t (*copy)(void *, const void *, size_t), fiber_code_frame_t *frames, int max) {
+    auto read = [](fiber_tag_t tag, int64_t (*copy)(void *, const void *, size_t), fiber_code_frame_t *frames,
+                   int max) {
         int readable = 0;
         EXPECT_LT(copy(&readable, nullptr, sizeof readable), 0);
         for (int i = 0; i < max; i++) memset(&frames[i], 'x', sizeof frames[i]);

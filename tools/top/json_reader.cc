@@ -81,7 +81,10 @@ bool JsonReader::code_unit(unsigned& out) {
     out = 0;
     for (int i = 0; i < 4; i++) {
         char c = at_ < text_.size() ? text_[at_++] : ' ';
-        int digit = is_digit(c) ? c - '0' : c >= 'a' && c <= 'f' ? c - 'a' + 10 : c >= 'A' && c <= 'F' ? c - 'A' + 10 : -1;
+        int digit = is_digit(c)            ? c - '0'
+                    : c >= 'a' && c <= 'f' ? c - 'a' + 10
+                    : c >= 'A' && c <= 'F' ? c - 'A' + 10
+                                           : -1;
         if (digit < 0) return fail();
         out = out << 4 | unsigned(digit);
     }

@@ -88,8 +88,7 @@ FiberRates Model::rates(const Fiber& fiber) const {
     // The run time goes on while the fiber blocks its thread, or the kernel runs others.
     const Cord* its = cord(fiber.cord);
     if (std::optional<double> most = its ? rates(*its).cpu : std::nullopt; cpu && most) cpu = std::min(*cpu, *most);
-    return {cpu,
-            percent(fiber.times->wait_ns, before.times->wait_ns, seconds()),
+    return {cpu, percent(fiber.times->wait_ns, before.times->wait_ns, seconds()),
             rate(fiber.times->turns, before.times->turns, seconds())};
 }
 
@@ -160,7 +159,7 @@ std::vector<const Fiber*> Model::fibers(Sort sort, bool backwards, const std::st
         case Sort::cpu: entry.key = rates(fiber).cpu.value_or(fiber.state == "running" ? 100 : -1); break;
         case Sort::waits:
             // Dead-locked ones first, then waiting ones; the more of its time a fiber waits, the earlier.
-            entry.key = is_dead_locked(fiber.id)    ? 300
+            entry.key = is_dead_locked(fiber.id)   ? 300
                         : fiber.state == "waiting" ? 150 + rates(fiber).wait.value_or(0)
                                                    : rates(fiber).wait.value_or(0);
             entry.text = wait(fiber);

@@ -11,8 +11,8 @@ namespace top {
 
 // Figures of the time between the two samples. Without a value: one of the samples lacks what they are made of.
 struct FiberRates {
-    std::optional<double> cpu;  // of one processor, in percent
-    std::optional<double> wait; // of the time, in percent
+    std::optional<double> cpu;   // of one processor, in percent
+    std::optional<double> wait;  // of the time, in percent
     std::optional<double> turns; // per second
 };
 struct CordRates {
@@ -33,7 +33,7 @@ public:
     const Sample& sample() const { return now_; }
     bool keeps_times() const { return keeps_times_; } // the process tells the fibers' times
 
-    const Fiber* fiber(uint64_t id) const; // null: there is none
+    const Fiber* fiber(uint64_t id) const;       // null: there is none
     const Fiber* with_frames(uint64_t id) const; // the one with frames, if there are any
     const Cord* cord(uint64_t id) const;
     FiberRates rates(const Fiber& fiber) const;

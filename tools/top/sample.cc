@@ -62,7 +62,8 @@ void read_frame(JsonReader& in, Frame& out) {
 
 void read_code_frame(JsonReader& in, Frame& out) {
     static constexpr Member<Frame> members[] = {
-        {"line", [](JsonReader& from, Frame& frame) {
+        {"line",
+         [](JsonReader& from, Frame& frame) {
              uint64_t line = 0;
              if (!from.read_null() && from.read(line)) frame.pc = std::to_string(line);
          }},

@@ -14,7 +14,15 @@ namespace top {
 
 namespace {
 
-enum Pair : short { pair_none, pair_title, pair_header, pair_dead_lock, pair_selected, pair_selected_dead_lock, pair_note };
+enum Pair : short {
+    pair_none,
+    pair_title,
+    pair_header,
+    pair_dead_lock,
+    pair_selected,
+    pair_selected_dead_lock,
+    pair_note
+};
 
 attr_t attribute_of(Style style) {
     bool colours = has_colors();

@@ -99,7 +99,7 @@ private:
     Model model_;
     View view_;
     int64_t interval_ns_;
-    int64_t next_ns_ = 0;      // when to look next
+    int64_t next_ns_ = 0;       // when to look next
     bool wants_frames_ = false; // of the selected fiber
     bool set_times_ = false;    // the process is to count times, or to stop that
     bool times_are_ours_ = false;
@@ -135,8 +135,8 @@ void Session::answered() {
         set_times_ = false;
         bool changed = error.empty() && exchange_.text() == "ok\n"; // else they were counted already, by other means
         if (changed) times_are_ours_ = !times_are_ours_;
-        view_.note = !error.empty()          ? error
-                     : !changed              ? "times are counted already"
+        view_.note = !error.empty()    ? error
+                     : !changed        ? "times are counted already"
                      : times_are_ours_ ? "times are counted"
                                        : "times are not counted any more";
         return;

@@ -26,14 +26,16 @@ namespace {
 const char usage[] =
     "Usage: fiberrt-top [OPTION]... [PID|SOCKET|DIRECTORY|FILE]\n"
     "\n"
-    "Shows the fibers of a process of the same user that allows it: one that was started with FIBERRT_TOP=DIRECTORY, or\n"
+    "Shows the fibers of a process of the same user that allows it: one that was started with FIBERRT_TOP=DIRECTORY, "
+    "or\n"
     "has called fiber_agent_start(). Without an argument, the only such process. A FILE has the JSON of an earlier\n"
     "--json, or of fiber_dump_as().\n"
     "\n"
     "  --once              print all fibers once, as text\n"
     "  --json              print the process's answer, with the frames of all stacks, as JSON\n"
     "  --stacks            print equal stacks with the number of their fibers\n"
-    "  --interval SECONDS  the time between two looks (default 1). --once looks twice, and with 0 once: then there are\n"
+    "  --interval SECONDS  the time between two looks (default 1). --once looks twice, and with 0 once: then there "
+    "are\n"
     "                      no rates\n"
     "  --sort KEY          cpu, waits, stack, name or number\n"
     "  --times             let the process count the times of its fibers meanwhile\n"
@@ -80,12 +82,15 @@ top::Sort sort_of(const char* text) {
 }
 
 Arguments take_arguments(int argc, char** argv) {
-    static const option known[] = {
-        {"once", no_argument, nullptr, 'o'},          {"json", no_argument, nullptr, 'j'},
-        {"stacks", no_argument, nullptr, 'g'},        {"interval", required_argument, nullptr, 'i'},
-        {"sort", required_argument, nullptr, 's'},    {"times", no_argument, nullptr, 't'},
-        {"help", no_argument, nullptr, 'h'},          {"version", no_argument, nullptr, 'v'},
-        {nullptr, 0, nullptr, 0}};
+    static const option known[] = {{"once", no_argument, nullptr, 'o'},
+                                   {"json", no_argument, nullptr, 'j'},
+                                   {"stacks", no_argument, nullptr, 'g'},
+                                   {"interval", required_argument, nullptr, 'i'},
+                                   {"sort", required_argument, nullptr, 's'},
+                                   {"times", no_argument, nullptr, 't'},
+                                   {"help", no_argument, nullptr, 'h'},
+                                   {"version", no_argument, nullptr, 'v'},
+                                   {nullptr, 0, nullptr, 0}};
     Arguments out;
     for (int which; (which = getopt_long(argc, argv, "", known, nullptr)) != -1;) {
         switch (which) {

@@ -77,9 +77,9 @@ void put_head(const Model& model, const View& view, int width, std::vector<Line>
         runnable += fiber.state == "runnable" || fiber.state == "running";
         touched += fiber.stack_touched;
     }
-    std::string text = plural(sample.fibers.size(), "fiber", "fibers") + ": " + std::to_string(waiting) +
-                       " waiting, " + std::to_string(runnable) + " runnable; " + short_bytes(touched) +
-                       " of stacks; sorted by " + text_of(view.sort) + (view.backwards ? ", backwards" : "");
+    std::string text = plural(sample.fibers.size(), "fiber", "fibers") + ": " + std::to_string(waiting) + " waiting, " +
+                       std::to_string(runnable) + " runnable; " + short_bytes(touched) + " of stacks; sorted by " +
+                       text_of(view.sort) + (view.backwards ? ", backwards" : "");
     if (!view.filter.empty()) text += "; with \"" + view.filter + "\"";
     out.push_back({fit(text, width)});
 }
@@ -118,7 +118,8 @@ void put_dead_locks(const Model& model, int width, size_t most, std::vector<Line
         }
         out.push_back({fit(text, width), Style::dead_lock});
     }
-    for (const std::string& text : model.sample().incomplete) out.push_back({fit("Not told: " + text, width), Style::note});
+    for (const std::string& text : model.sample().incomplete)
+        out.push_back({fit("Not told: " + text, width), Style::note});
 }
 
 // ---- The list of fibers
@@ -132,7 +133,8 @@ std::vector<Column> fiber_columns(int width) {
     return columns;
 }
 
-Line fiber_line(const Model& model, const Fiber& fiber, const View& view, const std::vector<Column>& columns, int width) {
+Line fiber_line(const Model& model, const Fiber& fiber, const View& view, const std::vector<Column>& columns,
+                int width) {
     FiberRates rates = model.rates(fiber);
     std::vector<std::string> values = {std::to_string(fiber.id >> 32 & 0xffffff),
                                        model.name(fiber),
@@ -147,9 +149,9 @@ Line fiber_line(const Model& model, const Fiber& fiber, const View& view, const 
     values.push_back(model.wait(fiber));
     bool selected = fiber.id == view.selected;
     bool dead_locked = model.is_dead_locked(fiber.id);
-    Style style = selected ? (dead_locked ? Style::selected_dead_lock : Style::selected)
-                           : dead_locked ? Style::dead_lock
-                                         : Style::plain;
+    Style style = selected      ? (dead_locked ? Style::selected_dead_lock : Style::selected)
+                  : dead_locked ? Style::dead_lock
+                                : Style::plain;
     return {row(columns, values, width), style};
 }
 

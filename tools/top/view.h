@@ -26,13 +26,13 @@ struct View {
     bool paused = false;
     bool live = true; // there is a process; false: a file
     std::string filter;
-    bool typing = false;    // the keys go into the filter
-    bool chosen = false;    // the user has selected a fiber; else the first one is
-    uint64_t selected = 0;  // the id of the fiber; of the stack, too
-    size_t row = 0;         // and its place in the list
-    size_t scroll = 0;      // the first fiber, or the first line of the stack, on the screen
-    std::string note;       // a message at the bottom; empty: the keys
-    std::string clock;      // the time of day, in the title
+    bool typing = false;   // the keys go into the filter
+    bool chosen = false;   // the user has selected a fiber; else the first one is
+    uint64_t selected = 0; // the id of the fiber; of the stack, too
+    size_t row = 0;        // and its place in the list
+    size_t scroll = 0;     // the first fiber, or the first line of the stack, on the screen
+    std::string note;      // a message at the bottom; empty: the keys
+    std::string clock;     // the time of day, in the title
 };
 
 // The whole screen: `height` lines of `width` columns, at least 1 of 20. May correct view.row and view.scroll.

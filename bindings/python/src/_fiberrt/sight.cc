@@ -173,7 +173,8 @@ PyMethodDef sight_functions[] = {
      "fibers()\n--\n\nReturn the live fibers of all threads; each main flow comes first."},
     {"frame", frame, METH_O, "frame(fiber, /)\n--\n\nReturn the innermost frame of a fiber, or None."},
     {"core_frames", core_frames, METH_O,
-     "core_frames(fiber, /)\n--\n\nReturn the frames of a fiber as the C library reads them, without the GIL: a list of "
+     "core_frames(fiber, /)\n--\n\nReturn the frames of a fiber as the C library reads them, without the GIL: a list "
+     "of "
      "(file, line, function), the innermost first; or None if the fiber runs or has ended."},
     {"core_text", core_text, METH_O,
      "core_text(flags, /)\n--\n\nReturn the C library's dump of all fibers. flags: those of fiber_dump_as in C."},
