@@ -95,7 +95,8 @@ void JsonDump::frames(const Frames& frames) {
         const Symbol* symbol = frame.symbol;
         out_.object();
         out_.address("pc", frame.pc);
-        string_or_null(out_, "symbol", symbol && symbol->name ? name_for_people(*symbol) : nullptr);
+        const char* name = symbol && symbol->is_public ? symbol->name_for_people : symbol ? symbol->name : nullptr;
+        string_or_null(out_, "symbol", name);
         if (symbol && symbol->name) out_.number("offset", symbol->offset);
         string_or_null(out_, "object", symbol ? symbol->object : nullptr);
         if (symbol && symbol->object_offset) out_.number("object_offset", symbol->object_offset);

@@ -75,7 +75,7 @@ void put_rest(Report& r, const Snapshot& fiber) {
 // "serve+0x1b", or an address
 void put_place(Report& r, uintptr_t pc, const Symbol* symbol) {
     if (symbol && symbol->name) {
-        put_plain(r, name_for_people(*symbol));
+        put_plain(r, symbol->name_for_people);
         r.put("+0x");
         r.number(symbol->offset, 16);
     } else {
@@ -258,7 +258,7 @@ void TextDump::group(const StackGroup& group, bool with_frames) {
         if (i || tells_wait) r.put(" ← ");
         const Symbol* symbol = frames.at[i].symbol;
         if (symbol && symbol->name) {
-            put_plain(r, name_for_people(*symbol));
+            put_plain(r, symbol->name_for_people);
         } else {
             r.put("0x");
             r.number(frames.at[i].pc, 16);

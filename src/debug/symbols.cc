@@ -3,6 +3,7 @@
 #include "debug/symbols.h"
 
 #include "debug/own_code.h"
+#include "debug/plain_name.h"
 
 #include <string.h>
 #include <sys/auxv.h>
@@ -54,11 +55,13 @@ void Symbols::find(Symbol& symbol) {
     symbol.name = name_of(range->file->path, file, *function, arena_);
     if (!symbol.name) return;
     symbol.is_public = is_public_name(symbol.name);
+    symbol.name_for_people = symbol.is_public ? symbol.name + prefix_length : symbol.name;
+    char plain[512];
+    if (plain_name(symbol.name, plain, sizeof plain)) {
+        if (auto* kept = arena_.make<char>(strlen(plain) + 1))
+            symbol.name_for_people = static_cast<const char*>(memcpy(kept, plain, strlen(plain) + 1));
+    }
     symbol.is_internal = !symbol.is_public && (symbol.is_internal || is_own_name(symbol.name));
-}
-
-const char* name_for_people(const Symbol& symbol) {
-    return symbol.is_public ? symbol.name + prefix_length : symbol.name;
 }
 
 } // namespace fiberrt

@@ -14,12 +14,13 @@ struct Symbol {
     uint64_t hash;
     Symbol* child[4];
     uintptr_t pc;
-    const char* name;       // null: not known
-    uint64_t offset;        // of the address in this function
-    const char* object;     // the file that has the function; null: not known
-    bool is_public;         // the function is one of fiberrt.h
-    bool is_internal;       // it is another one of the library's
-    uint64_t object_offset; // of the address, as this file counts addresses: addr2line(1) takes it. 0: not known
+    const char* name;            // as the linker has it; null: not known
+    const char* name_for_people; // fiber_read for fiberrt_fiber_read, server::read for _ZN6server4readEi
+    uint64_t offset;             // of the address in this function
+    const char* object;          // the file that has the function; null: not known
+    bool is_public;              // the function is one of fiberrt.h
+    bool is_internal;            // it is another one of the library's
+    uint64_t object_offset;      // of the address, as this file counts addresses: addr2line(1) takes it. 0: not known
 };
 
 // Finds symbols, and keeps them.
@@ -40,8 +41,5 @@ private:
     const CodeFile* library_ = nullptr; // the library's own file; null: it is part of the program
     Symbol* found_ = nullptr;
 };
-
-// The name of the function as a program knows it: fiber_read for fiberrt_fiber_read.
-const char* name_for_people(const Symbol& symbol);
 
 } // namespace fiberrt

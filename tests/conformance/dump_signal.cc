@@ -162,6 +162,7 @@ TEST(DumpSignal, IsRefusedInASimulation) {
 TEST(DumpSignal, TheChildOfAForkHasNone) {
     NEEDS_A_DUMPER();
     NEEDS_AN_ALLOCATOR_THAT_KNOWS_FORKS();
+    if (FIBERRT_TEST_TSAN) GTEST_SKIP() << "ThreadSanitizer does not know children of processes with threads";
     Pipe pipe;
     ASSERT_EQ(fiber_dump_on_signal(dump_signal, pipe.write_end, 0), 0);
     ASSERT_EQ(fiber_dump_running_signal(ask_signal), 0);

@@ -125,6 +125,36 @@ TEST(Overflow, IsReportedAndEndsTheProcess) {
     }
 }
 
+namespace {
+
+std::atomic<bool> has_overflowed{false};
+
+void stay_in_the_handler(int, siginfo_t *, void *) {
+    has_overflowed = true;
+    for (;;) ::pause();
+}
+
+} // namespace
+
+// Another thread dumps while the stack is full: also the frames on it, by a signal.
+TEST(Overflow, LetsAnotherThreadDump) {
+    NEEDS_OVERFLOWS();
+    if (FIBERRT_TEST_ASAN || FIBERRT_TEST_TSAN) GTEST_SKIP() << "a sanitizer has its own handler";
+    const End end = end_of([] {
+        install(stay_in_the_handler);
+        CHILD_CHECK(fiber_report_overflows(1) == 0 && fiber_dump_running_signal(SIGRTMIN + 4) == 0);
+        std::thread dumps([] {
+            while (!has_overflowed) sched_yield();
+            for (unsigned flags = 0; flags < 8; flags++) CHILD_CHECK(fiber_dump_as(STDERR_FILENO, flags) == 0);
+            ::_exit(7);
+        });
+        overflow_in_a_fiber(65536, "full");
+    });
+    EXPECT_TRUE(end.with(7)) << end.status;
+    EXPECT_TRUE(end.says(": running; stack of 64 KiB\n    #0 ")) << end.text;
+    EXPECT_TRUE(end.says("recurse_for_ever")) << end.text;
+}
+
 // A thread that has no cord when reports are asked for, one that the library starts, and one that asks for itself.
 TEST(Overflow, OnOtherThreads) {
     NEEDS_OVERFLOWS();
