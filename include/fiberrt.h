@@ -2333,7 +2333,7 @@ FIBERRT_API int fiber_accounting_start(void) FIBERRT_LINKNAME(fiber_accounting_s
 /**
  * Turns accounting off. The times measured are gone. Cords of other threads follow at their next poll.
  *
- * Errors: -EALREADY it is off; -ENOTSUP a thread in a simulation that may have no cord.
+ * Errors: -EALREADY it is off; -ENOMEM; -ENOTSUP a thread in a simulation that may have no cord.
  */
 FIBERRT_API int fiber_accounting_stop(void) FIBERRT_LINKNAME(fiber_accounting_stop);
 

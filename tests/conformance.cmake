@@ -99,6 +99,18 @@ if(NOT CMAKE_CROSSCOMPILING AND NOT "thread" IN_LIST FIBERRT_SANITIZE)
     set_tests_properties(conformance.no_scenario_is_reported PROPERTIES PASS_REGULAR_EXPRESSION
         "^no scenario matches No\\.Such")
 endif()
+# With accounting on, every scenario still passes: each switch takes the way of hooks, also beside the user's.
+conformance_filter("accounting|scheduling|transfer|life|cancel|hooks|hosted|pool|cross_cord|children|fork|mutex|select"
+    filter_of_accounting)
+conformance_run(with_accounting TIMEOUT ${slow_test_timeout}
+    COMMAND ${launcher} ${program} --gtest_filter=${filter_of_accounting}-${left_out_here}
+    ENVIRONMENT FIBERRT_ACCOUNTING=1)
+conformance_run(with_accounting_whole TIMEOUT 3600 LABELS soak
+    COMMAND ${launcher} ${program} --gtest_filter=*-${left_out_here} ENVIRONMENT FIBERRT_ACCOUNTING=1)
+if(NOT CMAKE_CROSSCOMPILING AND NOT "thread" IN_LIST FIBERRT_SANITIZE)
+    conformance_run(with_accounting_on_sim COMMAND ${program} --seeds 21-23
+        ENVIRONMENT FIBERRT_BACKEND=sim FIBERRT_ACCOUNTING=1)
+endif()
 conformance_run(on_sim_more_seeds TIMEOUT ${slow_test_timeout} LABELS all COMMAND ${program} --seeds 11-15
     ENVIRONMENT FIBERRT_BACKEND=sim)
 conformance_run(on_sim_10000_seeds TIMEOUT 14400 LABELS soak COMMAND ${program} --seeds 1-10000

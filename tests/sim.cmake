@@ -19,6 +19,10 @@ endif()
 # A run repeats itself; ./dev test --all also compares the builds of gcc and clang.
 add_test(NAME sim_same_trace
     COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/same_trace.sh 10 $<TARGET_FILE:sim_workload> $<TARGET_FILE:sim_workload>)
+# Accounting changes no choice.
+add_test(NAME sim_same_trace.accounting
+    COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/same_trace.sh 5 $<TARGET_FILE:sim_workload> $<TARGET_FILE:sim_workload>)
+set_tests_properties(sim_same_trace.accounting PROPERTIES ENVIRONMENT OF_OTHER=FIBERRT_ACCOUNTING=1)
 
 # Whatever the faults do, the workload does not fail. (--timeout is real time, in which the machine may stand still.)
 foreach(faults 0 1 2 3)

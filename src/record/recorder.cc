@@ -108,6 +108,7 @@ int recorder_want(Consumer consumer, const RecorderConsumer* functions) {
 }
 
 int recorder_want_no_more(Consumer consumer) {
+    if (!process_begin()) return -ENOMEM; // which may turn the consumer on
     if (environment && !environment->admits()) return -ENOTSUP;
     MutexGuard guard(mutex);
     if (!recorder_wanted(consumer)) return -EALREADY;

@@ -52,7 +52,7 @@ struct RecorderConsumer {
 // simulation. Cords of other threads follow at their next poll. (All of the cords that this call finds have records.)
 int recorder_want(Consumer consumer, const RecorderConsumer* functions);
 
-// Turns it off. 0, -EALREADY. Cords of other threads follow at their next poll.
+// Turns it off. 0; -EALREADY: it is off; -ENOMEM, -ENOTSUP as above. Cords of other threads follow at their next poll.
 int recorder_want_no_more(Consumer consumer);
 
 bool recorder_wanted(Consumer consumer);
