@@ -2,11 +2,12 @@
 // Writes reports by system calls only: at the C library's calls the thread could be cancelled.
 #include "base/report.h"
 
+#include "base/write_signals.h"
+
 #include <errno.h>
 #include <execinfo.h>
 #include <poll.h>
 #include <pthread.h>
-#include <signal.h>
 #include <string.h>
 #include <sys/syscall.h>
 #include <time.h>
@@ -16,35 +17,8 @@ namespace fiberrt {
 
 namespace {
 
-constexpr size_t size_of_sets = 8; // the kernel's
+constexpr size_t size_of_set = 8; // the kernel's
 constexpr uint64_t all_signals = ~uint64_t{0};
-
-// Keeps a SIGPIPE that this thread raises from being delivered, while an object exists and afterwards.
-class NoPipeSignal {
-public:
-    NoPipeSignal() {
-        sigemptyset(&pipe_);
-        sigaddset(&pipe_, SIGPIPE);
-        pthread_sigmask(SIG_BLOCK, &pipe_, &before_);
-        sigset_t pending;
-        sigemptyset(&pending);
-        syscall(SYS_rt_sigpending, &pending, size_of_sets);
-        others_ = sigismember(&pending, SIGPIPE) == 1;
-    }
-    ~NoPipeSignal() {
-        constexpr timespec at_once = {};
-        if (raised && !others_) syscall(SYS_rt_sigtimedwait, &pipe_, nullptr, &at_once, size_of_sets);
-        pthread_sigmask(SIG_SETMASK, &before_, nullptr);
-    }
-    NoPipeSignal(const NoPipeSignal&) = delete;
-    NoPipeSignal& operator=(const NoPipeSignal&) = delete;
-
-    bool raised = false;
-
-private:
-    sigset_t pipe_, before_;
-    bool others_; // another SIGPIPE was pending before, and must stay so
-};
 
 } // namespace
 
@@ -56,7 +30,7 @@ bool Report::await_room() {
     for (;;) {
         pollfd ready = {fd_, POLLOUT, 0};
         // The kernel subtracts the time waited from `left`, unless a personality forbids that. No signal cuts it short.
-        long ready_count = syscall(SYS_ppoll, &ready, 1, timeout, timeout ? &all_signals : nullptr, size_of_sets);
+        long ready_count = syscall(SYS_ppoll, &ready, 1, timeout, timeout ? &all_signals : nullptr, size_of_set);
         if (ready_count < 0 && errno == EINTR) continue;
         if (timeout) timeout_ns_ = ready_count == 0 ? 0 : int64_t{left.tv_sec} * 1'000'000'000 + left.tv_nsec;
         return ready_count != 0; // after an error the write reports it
@@ -91,7 +65,7 @@ void Report::name(const char* name) {
 }
 
 void Report::flush() {
-    NoPipeSignal none;
+    NoWriteSignals none;
     const char* at = text_;
     while (used_ && !error_) {
         if (timeout_ns_ != for_ever && !await_room()) {
@@ -106,7 +80,7 @@ void Report::flush() {
             await_room();
         } else if (errno != EINTR) {
             error_ = -errno;
-            none.raised = errno == EPIPE;
+            none.failed(errno);
         }
     }
     used_ = 0;
@@ -122,7 +96,7 @@ void Report::take(char* out, size_t size) {
 void Report::frames(void* const* frames, int count) {
     flush();
     for (int i = 0; i < count && !error_; i++) {
-        NoPipeSignal none;
+        NoWriteSignals none;
         if (timeout_ns_ != for_ever && !await_room()) error_ = -ETIMEDOUT;
         if (error_) return;
         errno = 0;
@@ -130,7 +104,7 @@ void Report::frames(void* const* frames, int count) {
         pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &before); // the next call writes by the C library's calls
         backtrace_symbols_fd(frames + i, 1, fd_);                // and returns no error
         pthread_setcancelstate(before, nullptr);
-        none.raised = errno == EPIPE;
+        none.failed(errno);
     }
 }
 
