@@ -26,8 +26,9 @@ BELOW = {
     "embed": "base arch core io",
     "record": "base arch core",
     "debug": "base core stackless pool sync io backend embed record",
-    "fork": "base core stackless pool sync io sim embed record debug",
-    "api": "base arch core stackless pool sync io sim backend embed record debug fork",
+    "trace": "base core sync io sim record debug",
+    "fork": "base core stackless pool sync io sim embed record debug trace",
+    "api": "base arch core stackless pool sync io sim backend embed record debug trace fork",
     "posix": "base api sim",
 }
 # Circles of calls between objects: the most objects that one may have, and the ones that there are, by one object of
@@ -50,7 +51,7 @@ CHANCE = re.compile(
     "clock_gettime|clock_getres|gettimeofday|time|times|clock|ftime|timespec_get|getrandom|getentropy|arc4random[a-z_]*"
     "|rand|rand_r|random|random_r|srand|srandom|[dejlmn]*rand48(_r)?"
 )
-MAY_ASK = ("core/environment.cc", "io/offload.cc", "posix/simulated_clock.cc")
+MAY_ASK = ("core/environment.cc", "trace/clocks.cc", "io/offload.cc", "posix/simulated_clock.cc")
 
 
 def folder(path):

@@ -53,6 +53,8 @@ GROUPS = (
     (r"fiber_sim_pick", "a number that the simulation chooses"),
     (r"fiber_features", "the backends that the library was built with"),
     (r"fiber_dump", "write the state of all fibers"),
+    (r"fiber_trace_(start|stop|stats)", "trace the process"),
+    (r"fiber_trace_(begin|end|counter)", "slices and counters of the program in a trace"),
     (r"fiber_report_overflows", "report overflows of fibers' stacks"),
     (r"fiber_watchdog_\w+", "report fibers that keep their thread"),
     (r"fiberrt_dl_\w+", "load libfiberrt at run time"),

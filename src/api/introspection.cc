@@ -4,6 +4,8 @@
 #include "base/copy_name.h"
 #include "debug/describe.h"
 #include "debug/dump.h"
+#include "trace/session.h"
+#include "trace/tap.h"
 
 #include <stddef.h>
 #include <string.h>
@@ -31,8 +33,10 @@ int fiber_set_name(fiber_t handle, const char* name) {
     if (!name) return -EINVAL;
     Fiber* fiber;
     int error = own_fiber(handle, &fiber);
-    if (!error) set_name(fiber, name);
-    return error;
+    if (error) return error;
+    set_name(fiber, name);
+    if (trace::number) trace::note_name(*this_cord, fiber);
+    return 0;
 }
 
 int fiber_info(fiber_t handle, fiber_info_t* out, size_t size) {

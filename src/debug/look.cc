@@ -62,7 +62,8 @@ Fiber* fiber_at(uintptr_t address) {
     return reinterpret_cast<uintptr_t>(fiber) == address ? fiber : nullptr;
 }
 
-// The handle of the fiber that stored this identity in a lock; 0: no fiber did, or it is not known.
+} // namespace
+
 uint64_t fiber_of_identity(uintptr_t identity) {
     Fiber* fiber;
     if (!identity) return 0;
@@ -79,6 +80,8 @@ uint64_t fiber_of_identity(uintptr_t identity) {
     });
     return main_flow;
 }
+
+namespace {
 
 // Reads what the fiber waits for. False: it cannot be read, or the fiber is not in that Wait.
 bool read_wait(const Fiber* fiber, const Wait* at, WaitSnapshot& out) {

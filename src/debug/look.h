@@ -104,6 +104,9 @@ inline void reads_in_order() {
 #endif
 }
 
+// The handle of the fiber that stored this identity in a lock (sync/caller.h); 0: no fiber did, or it is not known.
+uint64_t fiber_of_identity(uintptr_t identity);
+
 // For fork: between lock and unlock, no thread looks.
 void look_lock();
 void look_unlock();

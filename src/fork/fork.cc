@@ -22,6 +22,8 @@
 #include "io/fork.h"
 #include "sim/sim.h"
 #include "sync/fork.h"
+#include "trace/session.h"
+#include "trace/tap.h"
 
 #include <pthread.h>
 #include <sys/single_threaded.h>
@@ -53,6 +55,7 @@ void before_fork() {
     overflow_lock();
     look_lock();
     pools_lock();
+    trace::lock();
     recorder_lock();
     cords_lock();
     fibers.lock();
@@ -70,6 +73,7 @@ void release_locks() {
     fibers.unlock();
     cords_unlock();
     recorder_unlock();
+    trace::unlock();
     pools_unlock();
     look_unlock();
     overflow_unlock();
@@ -187,6 +191,7 @@ void refuse(const Forked& forked) {
 void in_child() {
     KeepErrno keep;
     release_locks();
+    trace::forked();
     Cord* cord = cord_if_any();
     if (cord && !in_users_code(*cord)) { // the cord is in the middle of a change, and cannot be repaired
         fork_refused = true;
@@ -206,6 +211,7 @@ void in_child() {
     awake_forked(cord ? 1 : 0);
     watchdog_forked();
     if (cord) keep_only(*cord, forked.fiber);
+    trace::tap_close();
     recorder_forked(cord);
     bool of_use = policy.load(std::memory_order_relaxed) != FIBER_FORK_REFUSE;
     if (cord && environment && environment->open(*cord) < 0) of_use = false; // time would not pass
