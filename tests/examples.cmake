@@ -56,7 +56,8 @@ if(TARGET example_httpd AND Python3_FOUND)
     target_compile_features(trace_check PRIVATE cxx_std_20)
     add_test(NAME trace.httpd
         COMMAND Python3::Interpreter ${CMAKE_CURRENT_SOURCE_DIR}/trace/httpd.py $<TARGET_FILE:example_httpd>
-            ${CMAKE_CURRENT_BINARY_DIR}/httpd_load_root $<TARGET_FILE:trace_check> ${PROJECT_BINARY_DIR}/trace-processor)
+            ${CMAKE_CURRENT_BINARY_DIR}/httpd_load_root $<TARGET_FILE:trace_check>
+            ${PROJECT_BINARY_DIR}/trace-processor)
     set_tests_properties(trace.httpd PROPERTIES LABELS trace SKIP_RETURN_CODE 77 TIMEOUT ${slow_test_timeout})
     set_tests_properties(httpd_load httpd_load.two_threads PROPERTIES LABELS load RUN_SERIAL ON
         SKIP_RETURN_CODE 77)

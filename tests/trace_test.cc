@@ -117,12 +117,14 @@ TEST(Names, MakesTextsUtf8) {
     };
     EXPECT_EQ(clean("plain"), "plain");
     EXPECT_EQ(clean("\xc3\xa4\xe2\x82\xac\xf0\x9f\x98\x80"), "\xc3\xa4\xe2\x82\xac\xf0\x9f\x98\x80");
-    EXPECT_EQ(clean("a\xff" "b\n\x7f"), "a?b??");
-    EXPECT_EQ(clean("\xc0\x80"), "??");             // overlong
-    EXPECT_EQ(clean("\xed\xa0\x80"), "???");        // a surrogate
-    EXPECT_EQ(clean("\xf4\x90\x80\x80"), "????");   // beyond the last character
-    EXPECT_EQ(clean("\xe2\x82"), "??");             // cut off
-    EXPECT_EQ(clean("ab\xe2\x82\xac", 4), "ab");    // no room for the whole character
+    EXPECT_EQ(clean("a\xff"
+                    "b\n\x7f"),
+              "a?b??");
+    EXPECT_EQ(clean("\xc0\x80"), "??");           // overlong
+    EXPECT_EQ(clean("\xed\xa0\x80"), "???");      // a surrogate
+    EXPECT_EQ(clean("\xf4\x90\x80\x80"), "????"); // beyond the last character
+    EXPECT_EQ(clean("\xe2\x82"), "??");           // cut off
+    EXPECT_EQ(clean("ab\xe2\x82\xac", 4), "ab");  // no room for the whole character
     EXPECT_EQ(clean("abcd", 2), "ab");
 }
 
@@ -142,7 +144,8 @@ TEST(Names, ReplacesTheNumberOfTheProcess) {
 std::string written(int fd) {
     std::string bytes;
     char part[1 << 16];
-    for (ssize_t size; (size = ::pread(fd, part, sizeof part, off_t(bytes.size()))) > 0;) bytes.append(part, size_t(size));
+    for (ssize_t size; (size = ::pread(fd, part, sizeof part, off_t(bytes.size()))) > 0;)
+        bytes.append(part, size_t(size));
     return bytes;
 }
 
