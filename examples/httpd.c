@@ -755,8 +755,10 @@ static void *serve_connection(void *arg) {
         c.broken = 1;
     }
     while (!c.broken && read_request(&c)) {
+        fiber_trace_begin("answer");
         answer(&c);
         log_answer(&c);
+        fiber_trace_end();
         if (!c.request.keep_alive) {
             c.unread |= c.begin + c.request.parsed < c.end;
             break;

@@ -2654,6 +2654,97 @@ FIBERRT_API int fiber_trace_end(void) FIBERRT_LINKNAME(fiber_trace_end);
 FIBERRT_API int fiber_trace_counter(const char *name, int64_t value) FIBERRT_LINKNAME(fiber_trace_counter);
 
 /* ------------------------------------------------------------------------------------------------------------------
+ * Tracing
+ *
+ * A trace is a file that shows when each fiber ran, waited and was runnable, why it waited, and which fiber woke it.
+ * Perfetto reads it: docs/tracing.md. While there is no trace, these calls cost a few instructions, and all others
+ * nothing.
+ *
+ * Defaults: Where: anywhere. Switches: no. Since: 0.1.
+ * --------------------------------------------------------------------------------------------------------------- */
+
+/* The options of a trace. Zero bytes are the default of each member, except that path or fd must be set. */
+typedef struct {
+    const char *path;     /* the file, which is created, or emptied; %p in it becomes the number of the process, and %%
+                           * a single %. NULL: fd is used */
+    int fd;               /* a file, pipe or socket open for writing; the library uses a duplicate */
+    uint32_t ring_events; /* for how many events each cord has memory, of 32 bytes each; rounded up to a power of two,
+                           * from 64 to 16,777,216. 0: 65,536 */
+} fiber_trace_t;
+
+/* The figures of a trace. Later releases add members. */
+typedef struct {
+    uint64_t events;  /* written so far */
+    uint64_t dropped; /* events that were lost, because the cord's memory for events was full */
+    uint64_t bytes;   /* written so far */
+    int error;        /* the -E... of the write that has ended the trace; 0: none */
+    int running;      /* 1: the trace is not stopped yet */
+} fiber_trace_stats_t;
+
+/**
+ * Starts a trace of the process: of all cords, and of those that are opened later. The calling thread's cord is traced
+ * at once, each other one from its next poll on. size is sizeof(fiber_trace_t) as the caller knows it: members beyond
+ * size count as zero.
+ *
+ * Each cord notes its events in memory that only it fills, and never waits: if the memory is full, events are dropped, and the
+ * trace shows how many and where. A thread of the library's writes the file. When a write fails, the trace ends: the
+ * program runs on, and fiber_trace_stop returns the error. A pipe or a socket whose reader does not read holds up that
+ * thread only. There is one trace at a time.
+ *
+ * The environment variable FIBERRT_TRACE, a path as above, starts a trace before the first cord. A trace that is not
+ * stopped is completed by exit(); after _exit() or a signal that ends the process, the last 160 ms may be missing. In
+ * the child of a fork there is no trace. In a simulation there is no thread, the time is the simulation's, and the same
+ * seed makes the same bytes.
+ *
+ * Errors: -EINVAL options is NULL, size is 0 or ends within a member, or ring_events is out of range; -EBUSY there
+ * is a trace already; -EBADF path is NULL and fd is not open; those of open(2); -ENAMETOOLONG; -EAGAIN no thread can be
+ * made; -ENOMEM; -ENOTSUP a member that this library does not know is not zero, or in a simulation on any thread but
+ * the first.
+ */
+FIBERRT_API int fiber_trace_start(const fiber_trace_t *options, size_t size) FIBERRT_LINKNAME(fiber_trace_start);
+
+/**
+ * Stops the trace, and completes the file. Fibers that run, wait or are runnable then have slices without an end. Blocks
+ * the thread until all is written, at most two seconds if a reader does not read.
+ *
+ * Errors: -ESRCH there is no trace; the error of write(2) that has ended the trace early: -EPIPE (without SIGPIPE),
+ * -ENOSPC, …; -ETIMEDOUT the reader did not read; -ENOTSUP in a simulation, on any thread but the first.
+ */
+FIBERRT_API int fiber_trace_stop(void) FIBERRT_LINKNAME(fiber_trace_stop);
+
+/**
+ * Reads the figures of the trace into *out, or of the last one if there is none. size is sizeof(fiber_trace_stats_t) as
+ * the caller knows it: the call fills that many bytes, unknown members with zero.
+ *
+ * Errors: -EINVAL out is NULL or size is 0.
+ */
+FIBERRT_API int fiber_trace_stats(fiber_trace_stats_t *out, size_t size) FIBERRT_LINKNAME(fiber_trace_stats);
+
+/**
+ * Begins a slice of the calling fiber in the trace, which ends at fiber_trace_end. Slices may lie within each other, and
+ * waits within them; at the fiber's end they all end. The library keeps the first 255 bytes of name; bytes that are not
+ * UTF-8 become question marks. While there is no trace, the call does nothing, and does not look at name.
+ *
+ * Where: a fiber. Errors: -EINVAL name is NULL.
+ */
+FIBERRT_API int fiber_trace_begin(const char *name) FIBERRT_LINKNAME(fiber_trace_begin);
+
+/**
+ * Ends the slice of the calling fiber that fiber_trace_begin has begun last. If none is open, nothing happens.
+ *
+ * Where: a fiber. Errors: none.
+ */
+FIBERRT_API int fiber_trace_end(void) FIBERRT_LINKNAME(fiber_trace_end);
+
+/**
+ * Notes the value that a counter of the program has from now on. Counters of one name are one, on all cords. The library
+ * keeps name as fiber_trace_begin does.
+ *
+ * Where: a fiber. Errors: -EINVAL name is NULL.
+ */
+FIBERRT_API int fiber_trace_counter(const char *name, int64_t value) FIBERRT_LINKNAME(fiber_trace_counter);
+
+/* ------------------------------------------------------------------------------------------------------------------
  * Unmodified libraries
  *
  * A library that calls the C library's blocking functions (read, poll, connect, sleep, …) blocks its thread. Once the

@@ -51,6 +51,14 @@ if(TARGET example_httpd AND Python3_FOUND)
     add_test(NAME httpd_load.two_threads
         COMMAND Python3::Interpreter ${CMAKE_CURRENT_SOURCE_DIR}/httpd_load.py $<TARGET_FILE:example_httpd>
             ${CMAKE_CURRENT_BINARY_DIR}/httpd_load_root 100000 2)
+    # A trace of it, read by Perfetto's own trace_processor where npm has that.
+    add_executable(trace_check trace_check.cc)
+    target_compile_features(trace_check PRIVATE cxx_std_20)
+    add_test(NAME trace.httpd
+        COMMAND Python3::Interpreter ${CMAKE_CURRENT_SOURCE_DIR}/trace/httpd.py $<TARGET_FILE:example_httpd>
+            ${CMAKE_CURRENT_BINARY_DIR}/httpd_load_root $<TARGET_FILE:trace_check>
+            ${PROJECT_BINARY_DIR}/trace-processor)
+    set_tests_properties(trace.httpd PROPERTIES LABELS trace SKIP_RETURN_CODE 77 TIMEOUT ${slow_test_timeout})
     set_tests_properties(httpd_load httpd_load.two_threads PROPERTIES LABELS load RUN_SERIAL ON
         SKIP_RETURN_CODE 77)
 endif()

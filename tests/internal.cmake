@@ -17,6 +17,15 @@ fiberrt_test(NAME spin_lock_test SOURCES spin_lock_test.cc INTERNAL)
 if(NOT CMAKE_CROSSCOMPILING) # it is about the kernel
     fiberrt_test(NAME report_test SOURCES report_test.cc INTERNAL)
 endif()
+if(NOT CMAKE_CROSSCOMPILING) # its subject is a program that it runs
+    add_executable(trace_subject trace_subject.c)
+    set_target_properties(trace_subject PROPERTIES C_STANDARD 99)
+    target_compile_definitions(trace_subject PRIVATE _GNU_SOURCE)
+    target_link_libraries(trace_subject PRIVATE fiberrt)
+    fiberrt_test(NAME trace_test SOURCES trace_test.cc INTERNAL
+        DEFINITIONS FIBERRT_TRACE_SUBJECT="$<TARGET_FILE:trace_subject>")
+    add_dependencies(trace_test trace_subject)
+endif()
 fiberrt_test(NAME slots_test SOURCES slots_test.cc INTERNAL)
 fiberrt_test(NAME tasks_test SOURCES tasks_test.cc INTERNAL)
 if(CMAKE_CXX_COMPILER_ID STREQUAL "Clang" AND CMAKE_EXPORT_COMPILE_COMMANDS AND NOT CMAKE_CROSSCOMPILING)

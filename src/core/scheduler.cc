@@ -9,6 +9,7 @@
 #include "core/hooks.h"
 #include "core/life.h"
 #include "core/noted_frame.h"
+#include "core/probes.h"
 #include "core/environment.h"
 #include "core/backend.h"
 
@@ -53,6 +54,7 @@ bool fire_timers(Cord& cord, int64_t now);
 class RecordedPoll {
 public:
     explicit RecordedPoll(Cord& cord) : cord_(cord) {
+        probes_look();
         if (cord.hooked & hooked_by_recorder) cord.recorder.ops->poll_begins(cord);
     }
     ~RecordedPoll() {

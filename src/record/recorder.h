@@ -21,7 +21,7 @@
 namespace fiberrt {
 
 // Bits of CordRecord::consumers.
-enum class Consumer : uint8_t { accounting = 1, trace = 2 };
+enum class Consumer : uint8_t { accounting = 1, trace = 2, probes = 4 };
 
 // What a consumer is told, always on the cord's thread. No function may switch, or call the user. All are set. Times are
 // in ticks (record/clock.h).

@@ -35,7 +35,8 @@ namespace thread_ {
 constexpr uint32_t pid = 1, tid = 2, name = 5;
 }
 namespace event_ {
-constexpr uint32_t notes = 4, type = 9, name = 10, track = 11, counter_value = 30, flows = 47, flows_end = 48;
+constexpr uint32_t notes = 4, type = 9, name = 10, track = 11, counter_value = 30, flows = 47, flows_end = 48,
+                   flows_before_2022 = 36, flows_end_before_2022 = 42; // a reader that knows the new ones ignores these
 }
 namespace interned_ {
 constexpr uint32_t event_names = 2, note_names = 3;
@@ -228,8 +229,14 @@ void Packets::event(const Slice& slice, int type) {
     proto.number(event_::track, slice.track);
     proto.number(event_::name, number);
     for (size_t i = 0; i < slice.note_count; i++) put_note(proto, slice.notes[i]);
-    for (size_t i = 0; i < slice.flow_count; i++) proto.fixed64(event_::flows, slice.flows[i]);
-    if (slice.flow_here) proto.fixed64(event_::flows_end, slice.flow_here);
+    for (size_t i = 0; i < slice.flow_count; i++) {
+        proto.number(event_::flows_before_2022, slice.flows[i]);
+        proto.fixed64(event_::flows, slice.flows[i]);
+    }
+    if (slice.flow_here) {
+        proto.number(event_::flows_end_before_2022, slice.flow_here);
+        proto.fixed64(event_::flows_end, slice.flow_here);
+    }
     proto.end(event);
     packet_end(proto, packet);
 }

@@ -12,6 +12,7 @@
 #include "sim/sim.h"
 #include "trace/clocks.h"
 #include "trace/file_name.h"
+#include "trace/probes.h"
 #include "trace/story.h"
 #include "trace/tap.h"
 
@@ -315,8 +316,15 @@ Ring* ring_make() {
     return ring;
 }
 
-void lock() { pthread_mutex_lock(&mutex); }
-void unlock() { pthread_mutex_unlock(&mutex); }
+void lock() {
+    pthread_mutex_lock(&mutex);
+    probes_lock();
+}
+
+void unlock() {
+    probes_unlock();
+    pthread_mutex_unlock(&mutex);
+}
 
 void forked() {
     number = 0;
