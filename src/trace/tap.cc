@@ -181,10 +181,10 @@ constexpr RecorderConsumer consumer = {cord_begins, cord_ends,   stops,     runn
 
 } // namespace
 
-int tap_open() { return recorder_want(Consumer::trace, consumer); }
+int tap_open() { return recorder_want(Consumer::trace, &consumer); }
 
 int tap_open_at_begin() {
-    recorder_want_at_begin(Consumer::trace, consumer);
+    recorder_want_at_begin(Consumer::trace, &consumer);
     return 0;
 }
 
