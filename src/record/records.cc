@@ -13,7 +13,7 @@ constinit FiberRecords fiber_records;
 
 namespace {
 
-constinit pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER; // held to change fiber_records
+constinit pthread_mutex_t records_mutex = PTHREAD_MUTEX_INITIALIZER; // held to change fiber_records
 
 constexpr uint32_t fibers_most = SlotTable<Fiber, Tag::fiber>::most;
 constexpr uint32_t usable_step = 1 << 13; // records made usable at once
@@ -27,7 +27,7 @@ std::atomic<CordRecord*> cord_records[CordTable::most];
 
 FiberRecord& record_of_index(uint32_t index) {
     KeepErrno keep;
-    MutexGuard guard(mutex);
+    MutexGuard guard(records_mutex);
     FiberRecord* all = fiber_records.all.load(std::memory_order_relaxed);
     if (!all) {
         void* memory = mmap(nullptr, sizeof(FiberRecord) * size_t(fibers_most), PROT_NONE,
