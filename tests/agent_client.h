@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// A client of the agent, by plain system calls: it may block its thread, since the agent has a thread of its own.
+// A client of the agent, by plain system calls: it may block its thread, since another thread answers it, the agent's.
 #ifndef FIBERRT_TESTS_AGENT_CLIENT_H
 #define FIBERRT_TESTS_AGENT_CLIENT_H
 

@@ -43,6 +43,8 @@ CIRCLES = {
     "posix/adopt.cc": "libraries loaded later: the function that replaces dlopen adopts the library that it loads",
     "sync/mutex.cc": "a mutex and its holder's record: the end of a holder passes the mutex on",
     "posix/wait.cc": "a wait keeps OpenSSL's errors; the search for OpenSSL knows this library by its read, which waits",
+    "record/recorder.cc": "the recorder tells accounting of events, and accounting turns the recorder on",
+    "trace/session.cc": "a trace: the session opens the cords' taps, and a full ring in a simulation drains into the session",
     "sim/sim.cc": "the simulation: its choices let cords go on, and cords that go on make choices",
 }
 # Functions that read a clock or a random source. The simulation owns time and chance, so only core/environment.cc may

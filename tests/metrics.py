@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT OR Apache-2.0
 """Checks the text of fiber_metrics_write, as the agent of a process sends it, by the rules of OpenMetrics 1.0: with a
-strict reader of its own; with prometheus_client's reader if this Python has it; and with promtool if it is installed or
+strict reader here; with prometheus_client's reader if this Python has it; and with promtool if it is installed or
 unpacked under build/servers. usage: metrics.py SUBJECT"""
 
 import json

@@ -88,7 +88,7 @@ TEST(Ring, HandsOverEachEventOrCountsIt) {
     }
 }
 
-TEST(Ring, TellsOfWhatItDroppedOnceThereIsRoom) {
+TEST(Ring, TellsHowManyEventsItDroppedOnceThereIsRoom) {
     Ring *ring = Ring::make(64, 1, half_full, false);
     ASSERT_NE(ring, nullptr);
     half_full_calls = 0;

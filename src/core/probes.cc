@@ -6,9 +6,8 @@
 #define FIBERRT_HIDDEN(name) ".globl " name "\n.hidden " name "\n" name ":\n"
 #define FIBERRT_SEMAPHORE(probe) FIBERRT_HIDDEN("fiberrt_" #probe "_semaphore") ".2byte 0\n"
 __asm__(".pushsection .probes, \"aw\", %progbits\n"
-        ".balign 16\n"
-        FIBERRT_HIDDEN("fiberrt_probe_semaphores") FIBERRT_PROBES(FIBERRT_SEMAPHORE) ".2byte 0\n"
-        ".popsection\n");
+        ".balign 16\n" FIBERRT_HIDDEN("fiberrt_probe_semaphores") FIBERRT_PROBES(FIBERRT_SEMAPHORE) ".2byte 0\n"
+                                                                                                    ".popsection\n");
 #endif
 
 namespace fiberrt {

@@ -11,7 +11,7 @@ namespace fiberrt {
 
 constexpr int signal_most = 64; // the largest that the kernel has
 
-// A signal whose handler answers. The owner calls begin() and end() under a mutex of its own.
+// A signal whose handler answers. The owner calls begin() and end() under the same mutex.
 class AskSignal {
 public:
     // To be called first, without a mutex, because it may take locks of the loader. 0; -EINVAL: no such signal, or one

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// A shared library's code has addresses of its own. If the library is part of the program (libfiberrt.a), the names of
+// A shared library's code has addresses that no other code has. If the library is part of the program (libfiberrt.a), the names of
 // functions tell.
 #include "debug/own_code.h"
 

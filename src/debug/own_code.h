@@ -13,7 +13,7 @@ bool is_own_name(const char* name);
 // Finds out where the library's code lies. False: there is no memory. To be called before is_own_code().
 bool own_code_begin();
 
-// Whether the library has the code at this address. Takes a lock of its own for a moment; reads a file when it is asked
+// Whether the library has the code at this address. Takes a lock for a moment; reads a file when it is asked
 // for an address in the program for the first time, if the library is part of the program.
 bool is_own_code(uintptr_t address);
 

@@ -29,7 +29,7 @@ const Symbol* Symbols::of(uintptr_t pc) {
     return symbol;
 }
 
-// Finds out whether the library is a file of its own.
+// Finds out whether the library is a separate file.
 void Symbols::begin() {
     begun_ = true;
     const CodeRange* own = map_.at(reinterpret_cast<uintptr_t>(&is_own_name));

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 // What the recorder keeps of each fiber and of each cord.
 //
-// A fiber's record lies in a table of its own, at the index of the fiber's slot: the control block has no room for it,
+// A fiber's record lies in a separate table, at the index of the fiber's slot: the control block has no room for it,
 // and a fiber that is not recorded has no memory there. The thread of the fiber's cord writes the record; any thread
 // may read it (record/times.h). A cord's record is made when a cord of its slot is first recorded, and stays for the
 // later cords of the slot.
@@ -111,7 +111,7 @@ struct alignas(64) FiberRecord {
     std::atomic<uint64_t> run; // sums up to `since`
     std::atomic<uint64_t> runnable;
     std::atomic<uint64_t> turns; // how often it got the thread
-    Relaxed<void*> function;     // of the fiber or task; hosted: its step. Null: it is not known, or the library's
+    Relaxed<void*> function; // of the fiber or task; without a stack: its step. Null: it is not known, or the library's
     std::atomic<Doing> doing;
     alignas(64) std::atomic<uint64_t> waits[wait_kinds];
 };

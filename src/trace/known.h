@@ -16,7 +16,7 @@ namespace fiberrt::trace {
 enum class Phase : uint8_t { unknown, runs, is_runnable, waits };
 
 struct Known {
-    uint64_t id;       // the fiber that the rest is about: the last one of its slot
+    uint64_t id;       // the fiber that the rest is about: the last one of the slot
     int64_t since;     // when the phase began
     int64_t runnable;  // runs: since when it was runnable before its first run, if that is not written yet; else 0
     Event parked;      // runs, once it has stopped: why

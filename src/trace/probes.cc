@@ -92,9 +92,9 @@ void probe_task_begins(Cord&, Fiber* fiber, void* (*fn)(void*), uint64_t) {
 
 void probe_ended(Cord&, Fiber* fiber, uint64_t) { STAP_PROBE1(fiberrt, exit, fibers.id_of(fiber)); }
 
-constexpr RecorderConsumer probes_consumer = {
-    probe_cord_begins, nothing,     probe_stops, probe_runnable, probe_runs, probe_task_begins,
-    probe_ended,       nothing,     nothing,     nothing,        nothing};
+constexpr RecorderConsumer probes_consumer = {probe_cord_begins, nothing,           probe_stops, probe_runnable,
+                                              probe_runs,        probe_task_begins, probe_ended, nothing,
+                                              nothing,           nothing,           nothing};
 
 void follow(bool wanted) {
     MutexGuard guard(probes_mutex);

@@ -187,6 +187,7 @@ TEST(DumpSignal, TheChildOfAForkHasNone) {
 
 TEST(DumpSignal, CutsADumpThatNoProcessReads) {
     NEEDS_A_DUMPER();
+    ASSERT_EQ(fiber_reschedule(), 0); // opens the cord that the dump tells of
     Pipe full, good;
     ASSERT_EQ(::fcntl(full.write_end, F_SETFL, O_NONBLOCK), 0);
     std::array<char, 4096> some{};

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// What a process told of its cords and fibers at one moment: fiber_dump_as's JSON, as the agent sends it.
+// What a process told about cords and fibers at one moment: fiber_dump_as's JSON, as the agent sends it.
 #pragma once
 
 #include <optional>
@@ -61,7 +61,7 @@ struct Cord {
     uint64_t fibers = 0;
     uint64_t stacks = 0;
     uint64_t stack_bytes = 0;
-    std::optional<uint64_t> cpu_ns; // of its thread, as the kernel counts it; not in the JSON
+    std::optional<uint64_t> cpu_ns; // what the kernel counts for the thread; not in the JSON
 };
 
 struct Sample {
