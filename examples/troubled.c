@@ -10,6 +10,7 @@
  * When every fault shows, it writes the fibers, grouped by equal stacks, and the metrics to standard output, and ends.
  * With the argument "stay" it goes on until SIGTERM or SIGINT, for fiberrt-top.
  */
+#define _GNU_SOURCE
 #include <errno.h>
 #include <fiberrt.h>
 #include <signal.h>
@@ -127,6 +128,7 @@ int main(int argc, char **argv) {
     sigaddset(&signals, SIGTERM);
     sigaddset(&signals, SIGINT);
     if (stays) pthread_sigmask(SIG_BLOCK, &signals, NULL); /* before there are other threads */
+    check(fiber_accounting_start(), "fiber_accounting_start");
     check(fiber_chan_create(&items, sizeof(int), 1), "fiber_chan_create");
 
     fiber_cord_t second;
@@ -138,8 +140,8 @@ int main(int argc, char **argv) {
     spawn(scope, "consume", consume, NULL);
     check(fiber_event_wait(&enough), "fiber_event_wait");
 
-    check(fiber_dump(1), "fiber_dump");
-    fflush(stdout);
+    check(fiber_dump_as(1, FIBER_DUMP_GROUPED), "fiber_dump_as");
+    check(fiber_metrics_write(1), "fiber_metrics_write");
     if (stays) wait_for_signal();
 
     check(fiber_scope_cancel(scope, NULL), "fiber_scope_cancel");

@@ -1053,6 +1053,15 @@ void call_others() {
         RESULT(asks, fiber_dump_running_signal, number());
         FUZZ_CHECK(asks < 0);
         CALL(fiber_record_creation, byte() % 2);
+        const fiber_trace_t trace = {one_in(2) ? "/dev/null" : nullptr, -1, uint32_t(byte()) * 64};
+        RESULT(traced, fiber_trace_start, one_in(8) ? nullptr : &trace, byte() % (sizeof trace + 1));
+        FUZZ_CHECK(traced <= 0);
+        CALL(fiber_trace_begin, maybe("slice"));
+        CALL(fiber_trace_counter, maybe("counter"), number());
+        CALL(fiber_trace_end);
+        fiber_trace_stats_t trace_stats;
+        CALL(fiber_trace_stats, one_in(8) ? nullptr : &trace_stats, byte() % (sizeof trace_stats + 1));
+        CALL(fiber_trace_stop);
         break;
     }
     case 26: {

@@ -2158,7 +2158,8 @@ typedef struct {
     uint32_t reserved; /* 0 */
 } fiber_code_frame_t;
 
-/* Copies bytes from memory that may change or vanish meanwhile. Returns how many it has copied, or a negative error. */
+/* The function by which a fiber_frames_reader_t reads memory that may change or vanish meanwhile. It returns how many
+ * bytes it has copied, or a negative error. */
 typedef int64_t (*fiber_frames_copy_t)(void *to, const void *from, size_t bytes);
 
 /* A function that reads the frames of a fiber with this tag, innermost first, into frames, and returns how many: at most
@@ -2288,9 +2289,9 @@ FIBERRT_API int fiber_dump_as(int fd, unsigned flags) FIBERRT_LINKNAME(fiber_dum
 /**
  * Writes the figures of all cords, fibers and pools to a descriptor, as OpenMetrics text, the format of Prometheus and
  * other monitoring systems: counters of each cord, fibers by state, dead-locks, stacks and their memory, threads and
- * tasks of each pool. The labels have the ids of cords and pools, and the names of cords. The text ends with "# EOF";
- * without this line it is not complete. docs/top.md lists the metrics. Cords run on meanwhile, and are neither stopped
- * nor asked. The call looks at each fiber that waits, which takes about a microsecond.
+ * tasks of each pool. The labels have the ids of cords and pools, and the names of cords. The text's last line marks its
+ * end; without it, the text is not complete. docs/top.md lists the metrics. Cords run on meanwhile, and are neither
+ * stopped nor asked. The call looks at each fiber that waits, which takes about a microsecond.
  *
  * It blocks the thread until all is written, and returns -EPIPE without SIGPIPE. It opens no cord.
  *
@@ -2600,7 +2601,7 @@ typedef struct {
  * program runs on, and fiber_trace_stop returns the error. A pipe or a socket whose reader does not read holds up that
  * thread only. There is one trace at a time.
  *
- * The environment variable FIBERRT_TRACE, a path as above, starts a trace before the first cord. A trace that is not
+ * The environment variable FIBERRT_TRACE, a path in the form of `path`, starts a trace before the first cord. A trace that is not
  * stopped is completed by exit(); after _exit() or a signal that ends the process, the last 160 ms may be missing. In
  * the child of a fork there is no trace. In a simulation there is no thread, the time is the simulation's, and the same
  * seed makes the same bytes.

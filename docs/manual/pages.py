@@ -262,16 +262,18 @@ GENERAL_ON_PAGES = ("FIBER_STACK_MIN", "FIBER_GUARD_REQUIRE", "FIBER_GUARD_SIZE_
 
 def write_block(writer, block, only=None):
     """`only`: the words of a page that is not about the block's other types."""
+    whole = len(block.items) == 1 and block.items[0][0] == "type" and "\n" in block.items[0][2]
+    items = [item for item in block.items if whole or item[0] != "type" or only is None or item[1] in only]
+    if not items:
+        return
     if block.comment:
         writer.macro("Pp")
         writer.comment(block.comment)
-    if len(block.items) == 1 and block.items[0][0] == "type" and "\n" in block.items[0][2]:
+    if whole:
         writer.code(block.items[0][2].split("\n"))
         return
     writer.macro("Bl", "-tag", "-width", "Ds")
-    for kind, name, text, behind in block.items:
-        if kind == "type" and only is not None and name not in only:
-            continue
+    for kind, name, text, behind in items:
         writer.macro("It", *(constant(text) if kind == "macro" else ("Vt", argument(name))))
         if behind:
             writer.flow(fragment(behind))

@@ -84,7 +84,7 @@ constexpr Doing doing_of(State state) {
 }
 
 // What a fiber does that has stopped, by its state and its Wait. For the thread of the fiber's cord. if_running: what a
-// fiber with a stack does whose state still says that it runs. A hosted fiber whose step has just returned has no other
+// fiber with a stack does whose state still says that it runs. A fiber without a stack whose step has just returned has no other
 // state yet: it is about to be queued, or waits for a wakeup.
 inline Doing doing_now(const Fiber* fiber, Doing if_running) {
     static constexpr auto by_state = [] {

@@ -210,7 +210,7 @@ TEST(DumpForms, CountsEqualStacks) {
     EXPECT_TRUE(groups[0].starts_with(many)) << text; // the most frequent first
     EXPECT_TRUE(has(groups[0], "digs_two") && !has(groups[0], "digs_five")) << groups[0];
     EXPECT_TRUE(groups[1].starts_with("3 fibers: ") && has(groups[1], "digs_five")) << text;
-    EXPECT_TRUE(has(text, "\n    fiber " + hex(fibers[0].id) + ", " + hex(fibers[1].id))) << text;
+    EXPECT_TRUE(has(text, groups[0] + "\n    fiber 0x01")) << text; // some of them, in the order of their slots
     EXPECT_EQ(frames_of(text, fibers[0]).size(), 0u);
     EXPECT_EQ(fiber_event_set(&over), 0);
     join_cord(cord);

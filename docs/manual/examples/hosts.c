@@ -122,6 +122,30 @@ static int watch(FILE *log) {
 }
 /* END */
 
+/* EXAMPLE fiber_trace_start: Traces a part of the program's run, for Perfetto. */
+static int trace(const char *path, int (*part)(void)) {
+    fiber_trace_t options = {.path = path};
+    int error = fiber_trace_start(&options, sizeof options);
+    if (error < 0) return error;
+    error = part();
+    int stopped = fiber_trace_stop(); /* the file is complete */
+    return error < 0 ? error : stopped;
+}
+/* END */
+
+/* EXAMPLE fiber_trace_begin: Shows a request in the trace, and how many there are. */
+static int serve_request(void) {
+    fiber_trace_begin("request");
+    fiber_trace_counter("requests under way", 1);
+    int error = fiber_sleep(FIBER_MSEC(1));
+    fiber_trace_counter("requests under way", 0);
+    fiber_trace_end();
+    return error;
+}
+/* END */
+
+static void try_trace(void) { assert(trace("/dev/null", serve_request) == 0); }
+
 /* EXAMPLE fiber_agent_start: Lets fiberrt-top look at this process, at a socket in the directory of the user's other sockets. */
 static int serve_top(void) {
     const char *folder = getenv("XDG_RUNTIME_DIR");
@@ -199,6 +223,7 @@ int main(void) {
     try_step();
     try_exchange();
     try_watchdog();
+    try_trace();
     try_agent();
     try_dumps();
     try_posix();
