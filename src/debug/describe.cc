@@ -99,7 +99,7 @@ void describe_wait(const Snapshot& seen, fiber_info_t* out) {
 
 // How many bytes of a stack are in memory, from its top down to the lowest page that is; 0: not known.
 size_t touched_bytes(char* low, char* top) {
-    constexpr size_t part = 1024; // pages
+    constexpr size_t part = 256; // pages
     unsigned char in_memory[part];
     size_t page = StackPool::page_size();
     for (char* at = low; at < top; at += part * page) {

@@ -58,7 +58,7 @@ bool read_segments(const FileReader& file, const Elf64_Ehdr& header, ElfFunction
 
 // Reads the functions of a table of symbols.
 bool read_symbols(const FileReader& file, const Elf64_Shdr& section, Arena& arena, ElfFunctions& out) {
-    constexpr size_t at_once = 64;
+    constexpr size_t at_once = 32;
     Elf64_Sym some[at_once];
     size_t count = section.sh_size / sizeof *some;
     if (count > functions_most) return false;
