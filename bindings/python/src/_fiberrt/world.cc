@@ -3,6 +3,7 @@
 #include "world.h"
 
 #include "fiber.h"
+#include "names.h"
 #include "running_loop.h"
 #include "waiting.h"
 
@@ -281,6 +282,7 @@ World* world_open() {
     all_worlds = world;
     this_world = world;
     running_loop_adopt(world);
+    if (names_functions) name_after_function(world->main);
     return world;
 }
 
