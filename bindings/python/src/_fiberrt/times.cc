@@ -127,7 +127,8 @@ PyMethodDef times_functions[] = {
     {"times", times, METH_O,
      "times(fiber, /)\n--\n\nReturn (turns, run, runnable, wait of each kind...), in nanoseconds."},
     {"thread_times", thread_times, METH_O,
-     "thread_times(ident, /)\n--\n\nReturn (elapsed, run, poll, sleep, slice, lag, poll) of a thread, in nanoseconds, or "
+     "thread_times(ident, /)\n--\n\nReturn (elapsed, run, poll, sleep, slice, lag, poll) of a thread, in nanoseconds, "
+     "or "
      "None if it has no fibers.\nThe last three are (count, p50, p90, p99, p999, longest)."},
     {"times_by_name", times_by_name, METH_NOARGS,
      "times_by_name()\n--\n\nReturn a dict from the names of fibers to (number of fibers, times). The name None is for "

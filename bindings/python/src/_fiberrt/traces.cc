@@ -134,7 +134,8 @@ PyMethodDef trace_functions[] = {
     {"trace_begin", trace_begin, METH_O, "trace_begin(name, /)\n--\n\nBegin a slice of the calling fiber."},
     {"trace_end", trace_end, METH_NOARGS, "trace_end()\n--\n\nEnd the calling fiber's last slice."},
     {"trace_counter", as_method(trace_counter), METH_FASTCALL,
-     "trace_counter(name, value, /)\n--\n\nNote the value that a counter of the program has from now on, in the trace, if "
+     "trace_counter(name, value, /)\n--\n\nNote the value that a counter of the program has from now on, in the trace, "
+     "if "
      "there is one.\n\nname: a str; counters of one name are one, in all threads. value: an int, at most 64 bits, or "
      "OverflowError."},
     {nullptr, nullptr, 0, nullptr},
