@@ -1062,6 +1062,17 @@ void call_others() {
         fiber_trace_stats_t trace_stats;
         CALL(fiber_trace_stats, one_in(8) ? nullptr : &trace_stats, byte() % (sizeof trace_stats + 1));
         CALL(fiber_trace_stop);
+        CALL(fiber_accounting_start);
+        fiber_times_t times;
+        CALL(fiber_times, a_fiber(), maybe(&times), byte() % (sizeof times + 1));
+        fiber_cord_times_t cord_times;
+        CALL(fiber_cord_times, a_cord(), maybe(&cord_times), byte() % (sizeof cord_times + 1));
+        auto add = [](const fiber_times_sum_t* sum, void* sums) {
+            return int(sum->others + ++*static_cast<int*>(sums) < 0);
+        };
+        int sums = 0;
+        CALL(fiber_times_each, byte() % 4, one_in(4) ? nullptr : +add, &sums);
+        if (one_in(2)) CALL(fiber_accounting_stop);
         break;
     }
     case 26: {

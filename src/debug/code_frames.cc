@@ -15,7 +15,7 @@ struct InterpreterReader {
     fiber_frames_reader_t read;
 };
 
-constinit InterpreterReader readers[FIBER_TAG_KIND_MAX + 1]; // by kind; the lock of looks guards them
+constinit InterpreterReader readers[FIBER_TAG_KIND_MAX + 1] = {}; // by kind; the lock of looks guards them
 
 int64_t copy_for_reader(void* to, const void* from, size_t bytes) { return copy_readable(to, from, bytes); }
 

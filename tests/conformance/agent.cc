@@ -196,15 +196,22 @@ TEST(Agent, TheChildOfAForkDoesNotServe) {
     EXPECT_TRUE(ends_with(agent.ask("metrics\n"), "# EOF\n"));
     // A child that outlives the agent holds no part of the socket: a client is refused.
     int to_child[2];
+    int to_parent[2];
     ASSERT_EQ(::pipe2(to_child, O_CLOEXEC), 0);
+    ASSERT_EQ(::pipe2(to_parent, O_CLOEXEC), 0);
     const pid_t child = ::fork();
     if (child == 0) {
         char byte;
         ::alarm(60);
         ::close(to_child[1]);
+        ::close(to_parent[1]); // tells the parent that fork() has returned here, too
         ::_exit(int(::read(to_child[0], &byte, 1)));
     }
     ::close(to_child[0]);
+    ::close(to_parent[1]);
+    char none;
+    EXPECT_EQ(::read(to_parent[0], &none, 1), 0);
+    ::close(to_parent[0]);
     ASSERT_EQ(::rename(agent.path().c_str(), second.c_str()), 0);
     agent.stop();
     EXPECT_EQ(agent_ask(second, "metrics\n"), "errno " + std::to_string(ECONNREFUSED));
