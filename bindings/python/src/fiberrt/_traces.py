@@ -74,7 +74,7 @@ class trace_slice:
         with fiberrt.trace_slice("ask the database"):
             rows = connection.execute(query)
 
-    name: a str, of which the library keeps 255 bytes as UTF-8. Slices may lie within each other. Another fiber must not
+    name: a str; the library keeps 255 bytes of it, as UTF-8. Slices may lie within each other. Another fiber must not
     leave the block, so do not put a `yield` of a shared generator into it.
     """
 
