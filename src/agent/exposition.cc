@@ -10,7 +10,7 @@ namespace {
 // A program's name may have any bytes. A byte that is no character of UTF-8, or a control character, becomes \xNN, and a
 // backslash in front of an x is doubled: so different names stay different, as two samples must not have equal labels.
 void put_label_value(Report& r, const char* value) {
-    for (auto* at = reinterpret_cast<const uint8_t*>(value); *at;) {
+    for (const auto* at = reinterpret_cast<const uint8_t*>(value); *at;) {
         int bytes = bytes_of_character(at);
         if (!bytes || *at < 0x20 || *at == 0x7f) {
             r.put("\\\\x"); // in OpenMetrics a backslash is written as two

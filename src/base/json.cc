@@ -21,7 +21,7 @@ void Json::string(const char* key, const char* text) {
 
 void Json::quoted(const char* text) {
     out_.put('"');
-    for (auto* at = reinterpret_cast<const uint8_t*>(text); *at;) {
+    for (const auto* at = reinterpret_cast<const uint8_t*>(text); *at;) {
         int bytes = bytes_of_character(at);
         if (*at == '"' || *at == '\\') out_.put('\\');
         if (*at < 0x20 || *at == 0x7f || !bytes) {

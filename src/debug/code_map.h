@@ -41,7 +41,7 @@ public:
 
 private:
     void read();
-    void add(char* line);
+    void add(char* at);
     CodeFile* file_of(const char* path, dev_t device, ino_t inode);
 
     Arena& arena_;

@@ -62,8 +62,9 @@ public:
         fibers.each([&](Fiber* fiber) {
             fiber_t handle = {id_in(fiber)};
             if (!handle.id || (only && handle.id != only)) return;
-            void** room = frames_ ? frames_ + count_ * frames_most : nullptr;
-            fiber_code_frame_t* code_room = code_frames_ ? code_frames_ + count_ * code_frames_most : nullptr;
+            void** room = frames_ ? frames_ + ptrdiff_t(count_) * frames_most : nullptr;
+            fiber_code_frame_t* code_room =
+                code_frames_ ? code_frames_ + ptrdiff_t(count_) * code_frames_most : nullptr;
             stacks_[count_] = {{room, frames_most, 0, true, 0}, {code_room, code_frames_most, 0, nullptr, false}};
             looks_[count_] = {fiber, handle, &seen_[count_], &stacks_[count_]};
             if (++count_ == most_) at_some(frames, caller, visit);

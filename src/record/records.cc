@@ -36,7 +36,7 @@ FiberRecord& record_of_index(uint32_t index) {
         fiber_records.all.store(all, std::memory_order_relaxed);
     }
     uint32_t room = fiber_records.room.load(std::memory_order_relaxed);
-    if (index < room) return all[index]; // coverage: race
+    if (all && index < room) return all[index]; // coverage: race
     uint32_t wanted = (index / usable_step + 1) * usable_step;
     if (!all || mprotect(all + room, sizeof(FiberRecord) * size_t(wanted - room), PROT_READ | PROT_WRITE) != 0) {
         memory_lacks = true; // coverage: no memory

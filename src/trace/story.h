@@ -48,7 +48,7 @@ private:
     void spans_end(Known& fiber, int64_t time);
     void slice_begins(KnownCord& cord, int64_t time, const char* name);
     void slice_ends(KnownCord& cord, int64_t time);
-    Known* known(KnownCord& cord, uint64_t fiber, int64_t time);
+    Known* known(KnownCord& cord, uint64_t id, int64_t time);
     void forget(Known& fiber, int64_t time);
     void learn_name(Known& fiber, int64_t time, const char* name);
     const char* label(const Known& fiber);

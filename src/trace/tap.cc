@@ -61,7 +61,7 @@ void describe_wait(Ring& ring, const Wait* wait, Event& event) {
     case WaitFor::foreign_fiber:
     case WaitFor::cord: event.object = static_cast<const EndWait*>(wait)->target; break;
     case WaitFor::op: {
-        auto* op = static_cast<const Op*>(wait);
+        const auto* op = static_cast<const Op*>(wait);
         event.detail = uint8_t(op->code);
         event.number = op->code == OpCode::close ? int(op->offset) : op->fd;
         break;
@@ -71,7 +71,7 @@ void describe_wait(Ring& ring, const Wait* wait, Event& event) {
         event.number = wait_text_number(waiter.kind->text);
         event.object = reinterpret_cast<uintptr_t>(waiter.list);
         if (uint16_t at = waiter.kind->holder_at) {
-            auto* word = reinterpret_cast<const uintptr_t*>(event.object + at);
+            const auto* word = reinterpret_cast<const uintptr_t*>(event.object + at);
             uintptr_t holder = __atomic_load_n(word, __ATOMIC_RELAXED) & ~uintptr_t(waiter.kind->holder_flags);
             uint64_t fiber = fiber_of_identity(holder);
             if (fiber) ring.put({event.time, event.subject, fiber, 0, What::held, 0, 0, 0});
