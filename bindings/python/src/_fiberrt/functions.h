@@ -19,8 +19,6 @@ extern PyMethodDef sight_functions[];
 extern PyMethodDef signal_functions[];
 extern PyMethodDef socket_functions[];
 extern PyMethodDef switching_functions[];
-extern PyMethodDef times_functions[];
-extern PyMethodDef trace_functions[];
 extern PyMethodDef transport_functions[];
 extern PyMethodDef virtual_clock_functions[];
 

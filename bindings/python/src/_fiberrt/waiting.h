@@ -20,7 +20,6 @@
 #pragma once
 
 #include "fiber.h"
-#include "traces.h"
 
 namespace fiberrt_python {
 
@@ -118,22 +117,13 @@ private:
 // While it lives, sets `waits_for` of the calling fiber. The text must be constant.
 class WaitsFor {
 public:
-    explicit WaitsFor(const char* what) : fiber_(this_world->current), traced_(traces_places) {
-        fiber_->waits_for = what;
-        if (traced_) [[unlikely]]
-            trace_place_begin();
-    }
-    ~WaitsFor() {
-        fiber_->waits_for = nullptr;
-        if (traced_) [[unlikely]]
-            trace_place_end();
-    }
+    explicit WaitsFor(const char* what) : fiber_(this_world->current) { fiber_->waits_for = what; }
+    ~WaitsFor() { fiber_->waits_for = nullptr; }
     WaitsFor(const WaitsFor&) = delete;
     WaitsFor& operator=(const WaitsFor&) = delete;
 
 private:
     FiberObject* fiber_;
-    bool traced_;
 };
 
 extern PyObject* cancelled_error; // the class CancelledError

@@ -3,7 +3,6 @@
 #include "world.h"
 
 #include "fiber.h"
-#include "names.h"
 #include "running_loop.h"
 #include "waiting.h"
 
@@ -282,7 +281,6 @@ World* world_open() {
     all_worlds = world;
     this_world = world;
     running_loop_adopt(world);
-    if (names_functions) name_after_function(world->main);
     return world;
 }
 
