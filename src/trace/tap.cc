@@ -66,7 +66,8 @@ void describe_wait(Ring& ring, const Wait* wait, Event& event) {
         event.number = op->code == OpCode::close ? int(op->offset) : op->fd;
         break;
     }
-    case WaitFor::primitive: {
+    case WaitFor::primitive:
+    case WaitFor::channel: {
         const Waiter& waiter = *static_cast<const SyncWait*>(wait)->waiters;
         event.number = wait_text_number(waiter.kind->text);
         event.object = reinterpret_cast<uintptr_t>(waiter.list);
@@ -188,7 +189,9 @@ int tap_open_at_begin() {
     return 0;
 }
 
-void tap_close() { recorder_want_no_more(Consumer::trace); }
+void tap_close() {
+    if (recorder_wanted(Consumer::trace)) recorder_want_no_more(Consumer::trace);
+}
 
 void tap_forked() { memset(rings_of_cords, 0, sizeof rings_of_cords); }
 
