@@ -62,6 +62,9 @@ constexpr const char* text_of(WaitFor reason) {
     return ""; // coverage: never
 }
 
+// Whether the record around the Wait is a SyncWait.
+constexpr bool is_sync_wait(WaitFor reason) { return reason == WaitFor::primitive || reason == WaitFor::channel; }
+
 // The result of a step of an operation that has linked a Wait which must end first. No call returns this.
 constexpr int must_wait = INT_MIN + 1;
 

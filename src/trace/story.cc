@@ -267,7 +267,7 @@ void Story::wait_begins(Known& fiber, const Event& event, int64_t time) {
         text.put(text_of(reason));
         text.put(name_of(OpCode(event.detail)));
         if (event.number >= 0) notes[count++] = number_note(NoteName::descriptor, uint64_t(event.number));
-    } else if (reason == WaitFor::primitive) {
+    } else if (is_sync_wait(reason)) {
         text.put(text_of(reason));
         text.put(reference + event.number);
         if (!simulated_) notes[count++] = {NoteName::object, Note::pointer, event.object, nullptr};
