@@ -28,7 +28,6 @@ namespace fiberrt::trace {
 namespace {
 
 constinit pthread_mutex_t probes_mutex = PTHREAD_MUTEX_INITIALIZER;
-bool always; // by the environment variable
 
 // The fiber that ran last on each cord's slot. Only the cord's thread touches its own.
 constinit uint64_t ran_last[CordTable::most];
@@ -55,7 +54,7 @@ void probe_stops(Cord& cord, Fiber* fiber, Doing, uint64_t) {
         reason = name_of(op->code);
         descriptor = op->fd;
         STAP_PROBE3(fiberrt, submit, id, reason, descriptor);
-    } else if (fiber->wait->what == WaitFor::primitive) {
+    } else if (is_sync_wait(fiber->wait->what)) {
         const Waiter& waiter = *static_cast<const SyncWait*>(fiber->wait)->waiters;
         reason = waiter.kind->text;
         object = reinterpret_cast<uintptr_t>(waiter.list);
@@ -98,7 +97,6 @@ constexpr RecorderConsumer probes_consumer = {probe_cord_begins, nothing,       
 
 void follow(bool wanted) {
     MutexGuard guard(probes_mutex);
-    wanted |= always;
     if (wanted == probes_fire) return;
     int error = wanted ? recorder_want(Consumer::probes, &probes_consumer) : recorder_want_no_more(Consumer::probes);
     if (!error) probes_fire = wanted; // else the next poll tries again
@@ -108,12 +106,13 @@ bool probes_begin() {
     static bool begun; // the core calls this under a lock
     if (begun) return true;
     begun = true;
-    probes_follow = follow;
     const char* value = secure_getenv("FIBERRT_PROBES");
-    if (!value || strcmp(value, "1") != 0) return true;
-    always = true;
-    probes_fire = true;
-    recorder_want_at_begin(Consumer::probes, &probes_consumer);
+    if (value && strcmp(value, "1") == 0) {
+        probes_fire = true;
+        recorder_want_at_begin(Consumer::probes, &probes_consumer);
+    } else {
+        probes_follow = follow;
+    }
     return true;
 }
 
