@@ -2,12 +2,10 @@
 // Dumps by a signal, the frames of fibers that run, and the records of where fibers were created.
 #include "conformance.h"
 #include "cord_support.h"
-#include "io_support.h"
+#include "dumps.h"
 
-#include <cinttypes>
 #include <csignal>
 #include <poll.h>
-#include <sys/mman.h>
 #include <sys/wait.h>
 
 #include <array>
@@ -21,12 +19,6 @@ namespace {
 #define NEEDS_A_DUMPER() NOT_ON_SIM("has one thread, and none of the library's")
 
 const int dump_signal = SIGRTMIN + 3, ask_signal = SIGRTMIN + 4;
-
-std::string hex(uint64_t id) {
-    std::array<char, 24> text{};
-    std::snprintf(text.data(), text.size(), "0x%016" PRIx64, id);
-    return text.data();
-}
 
 bool has(const std::string &text, const std::string &part) { return text.find(part) != std::string::npos; }
 
@@ -44,14 +36,6 @@ std::string read_until(int fd, const std::string &part) {
         if (got <= 0) break;
         text.append(some.data(), size_t(got));
     }
-    return text;
-}
-
-std::string dumped(unsigned flags) {
-    Descriptor file(::memfd_create("dump", MFD_CLOEXEC));
-    EXPECT_EQ(fiber_dump_as(file, flags), 0);
-    std::string text(static_cast<size_t>(::lseek(file, 0, SEEK_END)), '\0');
-    EXPECT_EQ(::pread(file, text.data(), text.size(), 0), static_cast<ssize_t>(text.size()));
     return text;
 }
 

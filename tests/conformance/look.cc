@@ -2,9 +2,7 @@
 // Looking at fibers of any cord from any thread: fiber_info, fiber_each, and the counters of cords and pools.
 #include "conformance.h"
 #include "cord_support.h"
-#include "io_support.h"
-
-#include <cinttypes>
+#include "dumps.h"
 
 #include <array>
 #include <algorithm>
@@ -16,12 +14,6 @@
 using namespace support;
 
 namespace {
-
-std::string hex(uint64_t id) {
-    std::array<char, 24> text{};
-    std::snprintf(text.data(), text.size(), "0x%016" PRIx64, id);
-    return text.data();
-}
 
 // A cord whose fibers wait for different things, and which sleeps then.
 struct Waiting {

@@ -3,6 +3,7 @@
 // have.
 #include "conformance.h"
 #include "cord_support.h"
+#include "dumps.h"
 
 #include <csetjmp>
 #include <csignal>
@@ -57,12 +58,6 @@ End end_of(Body body) {
         end.text.append(part, size_t(length));
     EXPECT_EQ(::waitpid(child, &end.status, 0), child);
     return end;
-}
-
-std::string hex(uint64_t id) {
-    char text[32];
-    std::snprintf(text, sizeof text, "0x%016lx", static_cast<unsigned long>(id));
-    return text;
 }
 
 fiber_t overflow_in_a_fiber(size_t size, const char *name) {

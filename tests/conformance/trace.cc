@@ -3,9 +3,9 @@
 // than the loss of the trace. A reader that does as Perfetto's reads them (trace_reader.h).
 #include "conformance.h"
 #include "cord_support.h"
+#include "dumps.h"
 #include "trace_reader.h"
 
-#include <cstdio>
 #include <cstdlib>
 #include <fcntl.h>
 #include <functional>
@@ -71,12 +71,6 @@ fiber_trace_stats_t trace_stats() {
     return stats;
 }
 
-std::string hex(uint64_t id) {
-    char text[24];
-    std::snprintf(text, sizeof text, "0x%016llx", static_cast<unsigned long long>(id));
-    return text;
-}
-
 void set_name(const char *name) { EXPECT_EQ(fiber_set_name(self(), name), 0); }
 
 // The one slice of this name on tracks whose names begin so.
@@ -132,6 +126,25 @@ TEST(Trace, ShowsRunsAndWaitsByTheirReasons) {
         on_the_thread++;
     }
     EXPECT_EQ(on_the_thread, runs.size());
+}
+
+TEST(Trace, TellsAWaitAtAChannel) {
+    Tracing tracing;
+    fiber_chan_t chan{};
+    ASSERT_EQ(fiber_chan_create(&chan, sizeof(int), 0), 0);
+    auto receives = [&] {
+        set_name("the receiver");
+        int value = 0;
+        EXPECT_EQ(fiber_chan_recv(chan, &value), 0);
+    };
+    const fiber_t receiver = start(receives);
+    EXPECT_EQ(fiber_reschedule(), 0);
+    const int sent = 4711;
+    EXPECT_EQ(fiber_chan_send(chan, &sent), 0);
+    join(receiver);
+    EXPECT_EQ(fiber_chan_destroy(chan), 0);
+    const Slice wait = only(tracing.stop(), "the receiver #", "waits at a channel");
+    EXPECT_NE(wait.end, still_open);
 }
 
 TEST(Trace, NamesTheDescriptorAndTheOperation) {
