@@ -151,54 +151,50 @@ void Packets::begin_sequence() {
     fresh_sequence_ = false;
 }
 
-void Packets::process(uint64_t track, int pid, const char* name) {
+// Writes the description of a track; fill() writes the fields after its number.
+template <class Fill>
+void Packets::describe(uint64_t track, Fill fill) {
     Proto proto(reserve());
     uint8_t* packet = packet_begin(proto, false);
     uint8_t* descriptor = proto.begin(packet_::track_descriptor);
     proto.number(descriptor_::uuid, track);
-    uint8_t* process = proto.begin(descriptor_::process);
-    proto.number(process_::pid, uint64_t(pid));
-    proto.text(process_::name, name);
-    proto.end(process);
+    fill(proto);
     proto.end(descriptor);
     packet_end(proto, packet);
+}
+
+void Packets::process(uint64_t track, int pid, const char* name) {
+    describe(track, [&](Proto& proto) {
+        uint8_t* process = proto.begin(descriptor_::process);
+        proto.number(process_::pid, uint64_t(pid));
+        proto.text(process_::name, name);
+        proto.end(process);
+    });
 }
 
 void Packets::thread(uint64_t track, int pid, int tid, const char* name) {
-    Proto proto(reserve());
-    uint8_t* packet = packet_begin(proto, false);
-    uint8_t* descriptor = proto.begin(packet_::track_descriptor);
-    proto.number(descriptor_::uuid, track);
-    uint8_t* thread = proto.begin(descriptor_::thread);
-    proto.number(thread_::pid, uint64_t(pid));
-    proto.number(thread_::tid, uint64_t(tid));
-    proto.text(thread_::name, name);
-    proto.end(thread);
-    proto.end(descriptor);
-    packet_end(proto, packet);
+    describe(track, [&](Proto& proto) {
+        uint8_t* thread = proto.begin(descriptor_::thread);
+        proto.number(thread_::pid, uint64_t(pid));
+        proto.number(thread_::tid, uint64_t(tid));
+        proto.text(thread_::name, name);
+        proto.end(thread);
+    });
 }
 
 void Packets::track(uint64_t track, uint64_t parent, const char* name) {
-    Proto proto(reserve());
-    uint8_t* packet = packet_begin(proto, false);
-    uint8_t* descriptor = proto.begin(packet_::track_descriptor);
-    proto.number(descriptor_::uuid, track);
-    proto.number(descriptor_::parent, parent);
-    proto.text(descriptor_::name, name);
-    proto.end(descriptor);
-    packet_end(proto, packet);
+    describe(track, [&](Proto& proto) {
+        proto.number(descriptor_::parent, parent);
+        proto.text(descriptor_::name, name);
+    });
 }
 
 void Packets::counter(uint64_t track, uint64_t parent, const char* name) {
-    Proto proto(reserve());
-    uint8_t* packet = packet_begin(proto, false);
-    uint8_t* descriptor = proto.begin(packet_::track_descriptor);
-    proto.number(descriptor_::uuid, track);
-    proto.number(descriptor_::parent, parent);
-    proto.text(descriptor_::name, name);
-    proto.end(proto.begin(descriptor_::counter));
-    proto.end(descriptor);
-    packet_end(proto, packet);
+    describe(track, [&](Proto& proto) {
+        proto.number(descriptor_::parent, parent);
+        proto.text(descriptor_::name, name);
+        proto.end(proto.begin(descriptor_::counter));
+    });
 }
 
 uint32_t Packets::name_number(const char* name, size_t length, bool& fresh) {

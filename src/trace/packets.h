@@ -85,6 +85,8 @@ private:
 
     uint8_t* packet_begin(Proto& proto, bool needs_names);
     void packet_end(Proto& proto, uint8_t* begun);
+    template <class Fill>
+    void describe(uint64_t track, Fill fill);
     void event(const Slice& slice, int type);
     uint32_t name_number(const char* name, size_t length, bool& fresh);
     void begin_sequence();
