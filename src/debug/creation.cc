@@ -68,7 +68,9 @@ void slow_down(Cord& cord, Message* message) {
     free(message);
 }
 
-void slow_down_all() {
+// False: there is no memory for a message, so a cord goes on without records.
+bool slow_down_all() {
+    bool all = true;
     cords.each([&](Cord* cord) {
         if (!(cord->generation.load(std::memory_order_acquire) & 1) || cord->lost) return;
         if (cord == cord_if_any()) {
@@ -76,10 +78,14 @@ void slow_down_all() {
             return;
         }
         auto* message = static_cast<Message*>(malloc(sizeof(Message)));
-        if (!message) return; // coverage: no memory
+        if (!message) { // coverage: no memory
+            all = false;
+            return;
+        }
         message->receive = slow_down;
         if (!send(*cord, message)) free(message);
     });
+    return all;
 }
 
 } // namespace
@@ -100,8 +106,9 @@ int record_creation(bool on) {
         creation_records.store(static_cast<CreationRecord*>(memory), std::memory_order_release);
     }
     creation_observer = note_creation;
-    slow_down_all();
-    return 0;
+    if (slow_down_all()) return 0;
+    creation_observer = nullptr;
+    return -ENOMEM;
 }
 
 bool creation_of(fiber_t fiber, Creation* out) {

@@ -13,9 +13,8 @@
 namespace fiberrt {
 
 struct Creation {
-    uintptr_t
-        at; // the return address of the call that created the fiber, in the first function that is not the library's
-    uint64_t by; // the fiber that made the call; 0: a thread without a cord
+    uintptr_t at; // the first return address outside the library, on the stack of the call that created the fiber
+    uint64_t by;  // the fiber that made the call; 0: a thread without a cord
 };
 
 // Turns the records on or off. 0, -ENOMEM, -ENOTSUP.
