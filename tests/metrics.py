@@ -15,19 +15,13 @@ import tempfile
 from collections import defaultdict
 from pathlib import Path
 
+from checks import check, report
+
 ROOT = Path(__file__).resolve().parents[1]
 SUFFIXES = {"counter": ["_total"], "gauge": [""], "histogram": ["_bucket", "_count", "_sum"], "summary": ["_count", "_sum", ""]}
 NAME = "[a-zA-Z_:][a-zA-Z0-9_:]*"
 LABEL = r'[a-zA-Z_][a-zA-Z0-9_]*="(?:[^"\\\n]|\\["\\n])*"'
 SAMPLE = re.compile(rf"({NAME})(\{{{LABEL}(?:,{LABEL})*\}})? ([0-9]+(?:\.[0-9]+)?)")
-failures = []
-
-
-def check(what, good, shown=""):
-    print(("ok: " if good else "FAILED: ") + what, flush=True)
-    if not good:
-        failures.append(what)
-        print(shown)
 
 
 class Family:
@@ -202,8 +196,7 @@ def main():
         finally:
             process.stdin.close()
             process.wait()
-    print(f"{len(failures)} checks failed" if failures else "all checks passed")
-    return 1 if failures else 0
+    return report()
 
 
 sys.exit(main())

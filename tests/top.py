@@ -16,17 +16,11 @@ import threading
 import time
 from pathlib import Path
 
+from checks import check, report
+
 TOP, SUBJECT = (Path(argument).resolve() for argument in sys.argv[1:3])
 MOST = 60  # seconds for an event; each wait ends with its event
 NOBODY = 65534
-failures = []
-
-
-def check(what, good, shown=""):
-    print(("ok: " if good else "FAILED: ") + what, flush=True)
-    if not good:
-        failures.append(what)
-        print(shown)
 
 
 def until(condition):
@@ -324,8 +318,7 @@ def main():
         test_screen(sockets)
     finally:
         shutil.rmtree(sockets)
-    print(f"{len(failures)} checks failed" if failures else "all checks passed")
-    return 1 if failures else 0
+    return report()
 
 
 sys.exit(main())
