@@ -41,8 +41,8 @@ def dump(
     whole process. A fiber has "id", "name", "cord", "state", "wait" (the reason why it waits, in words), "wait_left_ns"
     (nanoseconds until the deadline, or None), "parent" and more; a fiber of Python also has "python_frames", a list of
     dicts with "file", "line" and "function", the innermost frame first. Ids are strings of digits. With grouped=True,
-    the dict has "groups" instead of "fibers": each has "count", "state", "wait", "python_frames" and the ids of some
-    "fibers". The C library's docs/debugging.md describes all members.
+    the dict has "groups" instead of "fibers": each has "count", "state", "wait" and the ids of some "fibers"; a group
+    of fibers of Python also has "python_frames". The C library's docs/debugging.md describes all members.
 
     OSError, MemoryError: there are no resources for the C library's dump, which the plain text does not need."""
     if json:
