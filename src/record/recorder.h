@@ -48,8 +48,9 @@ struct RecorderConsumer {
     void (*woke)(Cord& cord, uint64_t now);
 };
 
-// Turns a consumer on, on all cords. functions: null for accounting, which the recorder itself does. 0; -EALREADY: it is on; -ENOMEM; -ENOTSUP: the calling thread may have no cord in a
-// simulation. Cords of other threads follow at their next poll. (All of the cords that this call finds have records.)
+// Turns a consumer on, on all cords. functions: null for accounting, which the recorder itself does. Returns 0; -EALREADY:
+// it is on; -ENOMEM; -ENOTSUP: the calling thread may have no cord in a simulation. Cords of other threads follow at
+// their next poll. All of the cords that this call finds have records.
 int recorder_want(Consumer consumer, const RecorderConsumer* functions);
 
 // Turns it off. 0; -EALREADY: it is off; -ENOMEM, -ENOTSUP as above. Cords of other threads follow at their next poll.
