@@ -400,6 +400,12 @@ TEST(Lookup, WithoutDescriptorsDiffersFromNoSuchName) {
         });
         EXPECT_EQ(lookup("none-left"), -error);
     }
+    // As libnss-mdns does, whose daemon cannot be asked without a descriptor either.
+    Name hidden("its-errno-is-hidden", [](bool numeric, const addrinfo *, addrinfo **) {
+        errno = EBUSY;
+        return numeric ? EAI_NONAME : EAI_SYSTEM;
+    });
+    EXPECT_EQ(lookup("its-errno-is-hidden"), -EBUSY);
     EXPECT_EQ(lookup("localhost"), 0); // the resolver's own descriptors are now open
     rlimit before = {};
     ASSERT_EQ(::getrlimit(RLIMIT_NOFILE, &before), 0);
@@ -408,6 +414,7 @@ TEST(Lookup, WithoutDescriptorsDiffersFromNoSuchName) {
     const rlimit none = {static_cast<rlim_t>(lowest), before.rlim_max};
     ASSERT_EQ(::setrlimit(RLIMIT_NOFILE, &none), 0);
     const int known = lookup("localhost"), numbers = lookup("127.0.0.1");
+    EXPECT_EQ(lookup("its-errno-is-hidden"), -EMFILE);
     ASSERT_EQ(::setrlimit(RLIMIT_NOFILE, &before), 0);
     EXPECT_EQ(known, -EMFILE);
     EXPECT_EQ(numbers, 0);

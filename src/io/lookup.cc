@@ -12,9 +12,11 @@
 #include "io/offload_call.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <netdb.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 namespace fiberrt {
 
@@ -63,15 +65,26 @@ int errno_of(int answer) {
     }
 }
 
+// Whether the C library could open no file, since none was left: then it reports "no such name", as if the files said
+// nothing. Several parts of it may have tried, each with its own errno, so this tries, too.
+int none_left(int error) {
+    if (error == EMFILE || error == ENFILE) return -error;
+    int fd = ::open("/", O_PATH | O_CLOEXEC);
+    if (fd < 0) return errno == EMFILE || errno == ENFILE ? -errno : 0;
+    ::close(fd);
+    return 0;
+}
+
 int ask(const Question& question, int more_flags, addrinfo** found) {
     KeepErrno keep;
     addrinfo hints = question.hints;
     hints.ai_flags |= more_flags;
     errno = 0;
     int answer = getaddrinfo(question.node, question.service, &hints, found);
-    // If the C library cannot open a file it reports "no such name", as if the file said nothing. Numbers need no file.
-    bool none_left = errno == EMFILE || errno == ENFILE;
-    return answer && none_left && !more_flags ? -errno : errno_of(answer);
+    if (!answer) return 0;
+    int error = errno_of(answer);                 // reads errno
+    int none = more_flags ? 0 : none_left(errno); // numbers need no file
+    return none ? none : error;
 }
 
 int64_t ask_on_thread(void* arg) {
