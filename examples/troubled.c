@@ -8,7 +8,8 @@
  *     a leak          forget waits for an event that is never set; produce spawns one such fiber for each item
  *
  * When every fault shows, it writes the fibers, grouped by equal stacks, and the metrics to standard output, and ends.
- * With the argument "stay" it goes on until SIGTERM or SIGINT, for fiberrt-top.
+ * With the argument "json" it writes the fibers as JSON instead. With the argument "stay" it goes on until SIGTERM or
+ * SIGINT, for fiberrt-top.
  */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -18,12 +19,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { items_before_the_end = 20 };
+enum { items_before_the_end = 20, rounds_before_the_end = 5 };
 
 static fiber_mutex_t account_a = FIBER_MUTEX_INITIALIZER, account_b = FIBER_MUTEX_INITIALIZER;
 static fiber_event_t a_is_locked = FIBER_EVENT_INITIALIZER(FIBER_EVENT_MANUAL);
 static fiber_event_t b_is_locked = FIBER_EVENT_INITIALIZER(FIBER_EVENT_MANUAL);
-static fiber_event_t enough = FIBER_EVENT_INITIALIZER(FIBER_EVENT_MANUAL);
+static fiber_event_t consumer_shows = FIBER_EVENT_INITIALIZER(FIBER_EVENT_MANUAL);
+static fiber_event_t hog_shows = FIBER_EVENT_INITIALIZER(FIBER_EVENT_MANUAL);
 static fiber_event_t stop = FIBER_EVENT_INITIALIZER(FIBER_EVENT_MANUAL);
 static fiber_event_t never_set = FIBER_EVENT_INITIALIZER(FIBER_EVENT_MANUAL);
 static fiber_chan_t items;
@@ -60,9 +62,13 @@ static int64_t credit(void *unused) {
 
 static int64_t hog(void *unused) {
     (void)unused;
-    while (fiber_sleep(FIBER_MSEC(1)) == 0) {
+    int result =
+        fiber_event_wait(&a_is_locked); /* so the fibers of the dead-lock wait for each other before it shows */
+    if (result < 0) return result;
+    for (int round = 1; fiber_sleep(FIBER_MSEC(1)) == 0; round++) {
         int64_t until = fiber_now() + FIBER_MSEC(20);
         while (fiber_now() < until) continue;
+        if (round == rounds_before_the_end) fiber_event_set(&hog_shows);
     }
     return -ECANCELED;
 }
@@ -96,7 +102,7 @@ static int64_t consume(void *unused) {
     while ((result = fiber_chan_recv(items, &item)) == 0) {
         result = fiber_sleep(FIBER_MSEC(20));
         if (result < 0) break;
-        if (item == items_before_the_end) fiber_event_set(&enough);
+        if (item == items_before_the_end) fiber_event_set(&consumer_shows);
     }
     return result;
 }
@@ -123,11 +129,14 @@ static void wait_for_signal(void) {
 
 int main(int argc, char **argv) {
     int stays = argc > 1 && strcmp(argv[1], "stay") == 0;
+    int as_json = argc > 1 && strcmp(argv[1], "json") == 0;
     sigset_t signals;
     sigemptyset(&signals);
     sigaddset(&signals, SIGTERM);
     sigaddset(&signals, SIGINT);
     if (stays) pthread_sigmask(SIG_BLOCK, &signals, NULL); /* before there are other threads */
+    int signal = fiber_dump_running_signal(SIGRTMIN);      /* for the stack of the hog, which runs most of the time */
+    if (signal != -ENOTSUP) check(signal, "fiber_dump_running_signal"); /* in a simulation no fiber runs meanwhile */
     check(fiber_accounting_start(), "fiber_accounting_start");
     check(fiber_chan_create(&items, sizeof(int), 1), "fiber_chan_create");
 
@@ -138,11 +147,13 @@ int main(int argc, char **argv) {
     spawn(scope, "debit", debit, NULL);
     spawn(scope, "produce", produce, &scope);
     spawn(scope, "consume", consume, NULL);
-    check(fiber_event_wait(&enough), "fiber_event_wait");
+    check(fiber_event_wait(&consumer_shows), "fiber_event_wait");
+    check(fiber_event_wait(&hog_shows), "fiber_event_wait");
 
-    check(fiber_dump_as(1, FIBER_DUMP_GROUPED), "fiber_dump_as");
-    check(fiber_metrics_write(1), "fiber_metrics_write");
+    check(fiber_dump_as(1, as_json ? FIBER_DUMP_JSON : FIBER_DUMP_GROUPED), "fiber_dump_as");
+    if (!as_json) check(fiber_metrics_write(1), "fiber_metrics_write");
     if (stays) wait_for_signal();
+    fiber_trace_stop(); /* the trace of FIBERRT_TRACE, if there is one, ends while the faults last */
 
     check(fiber_scope_cancel(scope, NULL), "fiber_scope_cancel");
     fiber_scope_close(scope, NULL);

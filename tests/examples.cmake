@@ -40,6 +40,28 @@ if(Python3_FOUND)
         COMMAND Python3::Interpreter ${CMAKE_CURRENT_SOURCE_DIR}/examples.py ${PROJECT_SOURCE_DIR})
 endif()
 
+add_executable(trace_check trace_check.cc)
+target_compile_features(trace_check PRIVATE cxx_std_20)
+
+# Whether dumps, metrics, traces and fiberrt-top name the faults of the example troubled.
+if(Python3_FOUND)
+    set(top)
+    if(TARGET fiberrt_top)
+        set(top $<TARGET_FILE:fiberrt_top>)
+    endif()
+    foreach(backend uring ev sim)
+        if(have_${backend} OR backend STREQUAL "sim")
+            add_test(NAME troubled.${backend}
+                COMMAND Python3::Interpreter ${CMAKE_CURRENT_SOURCE_DIR}/troubled.py
+                    $<TARGET_FILE:example_troubled> $<TARGET_FILE:trace_check> ${top})
+            set_tests_properties(troubled.${backend} PROPERTIES LABELS examples
+                ENVIRONMENT FIBERRT_BACKEND=${backend} TIMEOUT ${test_timeout})
+        endif()
+    endforeach()
+else()
+    message(WARNING "python3 was not found: the tests troubled are LEFT OUT.")
+endif()
+
 if(TARGET example_httpd AND Python3_FOUND)
     # A page of an ordinary size to ask for.
     string(REPEAT "<p>This paragraph is here to be served many times over.\n" 70 FIBERRT_LOAD_PAGE)
@@ -52,8 +74,6 @@ if(TARGET example_httpd AND Python3_FOUND)
         COMMAND Python3::Interpreter ${CMAKE_CURRENT_SOURCE_DIR}/httpd_load.py $<TARGET_FILE:example_httpd>
             ${CMAKE_CURRENT_BINARY_DIR}/httpd_load_root 100000 2)
     # A trace of it, read by Perfetto's own trace_processor where npm has that.
-    add_executable(trace_check trace_check.cc)
-    target_compile_features(trace_check PRIVATE cxx_std_20)
     add_test(NAME trace.httpd
         COMMAND Python3::Interpreter ${CMAKE_CURRENT_SOURCE_DIR}/trace/httpd.py $<TARGET_FILE:example_httpd>
             ${CMAKE_CURRENT_BINARY_DIR}/httpd_load_root $<TARGET_FILE:trace_check>

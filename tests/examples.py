@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
 """Checks the files of examples/ except those of httpd, httpsd and troubled: each has at most 60 lines, opens with a comment that
 gives its name and what it shows, and is in README.md. Programs are built, listed in the order of the table of README.md,
-and run by examples_test. Usage: examples.py SOURCE_DIR"""
+and run by examples_test, except troubled, which troubled.py runs. Usage: examples.py SOURCE_DIR"""
 
 import re
 import sys

@@ -95,22 +95,6 @@ TEST(SignalMask, IsEachFibersOwn) {
     ExpectOutput("signal_mask", "one: USR1 -\ntwo: - USR2\none: USR1 -\ntwo: - USR2\nmain: - -\n");
 }
 
-TEST(Troubled, ItsFaultsAreNamedByDumpAndMetrics) {
-    Process example({Example("troubled")});
-    const std::string output = example.ReadOutput();
-    EXPECT_EQ(example.Wait(), 0) << example.ReadErrors();
-    for (const char* line :
-         {// Dead-lock, leak.
-          "\"debit\" waits for a lock at 0x", "\"credit\" waits for a lock at 0x", "fiberrt_dead_locks 1\n",
-          "fiberrt_named_dead_locked_fibers{name=\"debit\"} 1\n", " fibers: waits for an event ← forget\n",
-          "fiberrt_named_fibers{name=\"forgotten\"} 2",
-          // Hog: it has run for 20 ms at least. Slow consumer: its producer waited at the channel as long.
-          "fiberrt_named_run_seconds_total{name=\"hog\"} 0.",
-          "fiberrt_named_wait_seconds_total{name=\"produce\",kind=\"channel\"} 0."}) {
-        EXPECT_NE(output.find(line), std::string::npos) << line << "\nis not in\n" << output;
-    }
-}
-
 TEST(Sums, AddsUp) { ExpectOutput("sums", "45000\n"); }
 
 TEST(Race, IsWonByTheFastestOrEndsInTime) {

@@ -4,6 +4,7 @@
 JSON, the messages, and the screen under tmux. usage: top.py TOP SUBJECT"""
 
 import contextlib
+import itertools
 import json
 import os
 import re
@@ -51,15 +52,15 @@ def subject(folder, *arguments, **options):
 
 
 @contextlib.contextmanager
-def false_agent(path, answer):
-    """A socket whose first client gets this answer."""
+def false_agent(path, *answers):
+    """A socket whose clients get these answers, one each, and the last one from then on."""
     with socket.socket(socket.AF_UNIX) as listener:
         listener.bind(str(path))
         listener.listen(8)
 
         def serve():
             with contextlib.suppress(OSError):
-                while True:
+                for answer in itertools.chain(answers, itertools.repeat(answers[-1])):
                     client, _ = listener.accept()
                     with client, contextlib.suppress(OSError):
                         client.recv(100)
@@ -123,6 +124,37 @@ def test_json(process, folder):
               refused.returncode == 1 and refused.stderr.startswith("fiberrt-top: ") and not refused.stdout)  # fmt: skip
     bad.unlink()
     saved.unlink()
+
+
+def test_rates(folder):
+    """The rates that fiberrt-top shows of two looks that are made up: a process is never where a test wants it."""
+    cord, hog, new = 2 << 56 | 1, 1 << 56 | 1, 1 << 56 | 1 << 32 | 1
+
+    def look(second, fibers, **of_cord):
+        return json.dumps({"fiberrt": "0", "pid": 1, "now_ns": second * 10**9, "deadlocks": [], "incomplete": [],
+                           "cords": [{"id": str(cord), "thread": 1 << 30, **of_cord}],
+                           "fibers": [{"cord": str(cord), **fiber} for fiber in fibers]}).encode()  # fmt: skip
+
+    def shown(*answers):
+        with false_agent(folder / "made-up.sock", *answers):
+            done = top("--once", "--times", "--interval", "0.1", folder / "made-up.sock")
+        check("two looks that are made up", done.returncode == 0, done.stderr)
+        return {line.split()[1]: line.split()[4] for line in done.stdout.split(" FIBER ")[-1].splitlines()[1:]}
+
+    times = {"turns": 3, "runnable_ns": 0, "wait_ns": 0}
+    runs = {"id": str(hog), "name": "hog", "state": "running", **times}
+    one_look = {"id": str(new), "name": "new", "state": "running", "run_ns": 5, **times}
+    # The cord counts times from its next poll on, so the first look has none. Half a second later the hog has run for 0.3.
+    cpu = shown(b"ok\n", look(1, [{"id": str(hog), "name": "hog", "state": "running"}], polls=1),
+                look(2, [{**runs, "run_ns": 300_000_000}, one_look], polls=9, elapsed_ns=500_000_000), b"ok\n")  # fmt: skip
+    check("a fiber whose times began after the first look has its share of the time since then", cpu["hog"] == "60.0", cpu)
+    check("a fiber that the first look did not see has none", cpu["new"] == "-", cpu)
+    cpu = shown(b"already\n", look(1, [{**runs, "run_ns": 100_000_000}], polls=1, elapsed_ns=100_000_000),
+                look(2, [{**runs, "run_ns": 300_000_000}], polls=9, elapsed_ns=1_100_000_000))  # fmt: skip
+    check("a fiber with times in both looks has its share of the time between them", cpu["hog"] == "20.0", cpu)
+    cpu = shown(b"already\n", look(1, [{"id": str(hog), "name": "hog", "state": "running"}], polls=1, elapsed_ns=10**9),
+                look(2, [{**runs, "run_ns": 300_000_000}], polls=9, elapsed_ns=2 * 10**9))  # fmt: skip
+    check("a fiber whose times could not be read at the first look has none", cpu["hog"] == "-", cpu)
 
 
 def test_messages(process, folder):
@@ -313,6 +345,7 @@ def main():
             test_text(process, sockets)
             test_json(process, sockets)
             test_messages(process, sockets)
+        test_rates(sockets)
         check("the process removes its socket", not list(sockets.iterdir()), str(list(sockets.iterdir())))
         test_many(sockets)
         test_screen(sockets)

@@ -70,6 +70,21 @@ const Cord* Model::cord(uint64_t id) const {
     return nullptr;
 }
 
+const Cord* Model::cord_before(uint64_t id) const {
+    for (const Cord& cord : before_.cords) {
+        if (cord.id == id) return &cord;
+    }
+    return nullptr;
+}
+
+// Whether the cord has begun to count times since the first look. A cord begins at its next poll, so it may begin after
+// that look though the process has been told before.
+bool Model::began_to_count(uint64_t id) const {
+    const Cord* now = cord(id);
+    const Cord* before = cord_before(id);
+    return now && before && now->elapsed_ns && !before->elapsed_ns;
+}
+
 // The processor time of a fiber that had its thread between the two samples, without times: that of the thread.
 std::optional<double> Model::cpu_of_lone(const Fiber& fiber, const Fiber& before) const {
     const Cord* its = cord(fiber.cord);
@@ -83,26 +98,26 @@ FiberRates Model::rates(const Fiber& fiber) const {
     auto found = places_before_.find(fiber.id);
     if (found == places_before_.end()) return {};
     const Fiber& before = before_.fibers[found->second];
-    if (!fiber.times || !before.times) return {cpu_of_lone(fiber, before), {}, {}};
-    std::optional<double> cpu = percent(fiber.times->run_ns, before.times->run_ns, seconds());
-    // The run time goes on while the fiber blocks its thread, or the kernel runs others.
+    bool began = fiber.times && !before.times && began_to_count(fiber.cord);
+    if (!fiber.times || (!before.times && !began)) return {cpu_of_lone(fiber, before), {}, {}};
     const Cord* its = cord(fiber.cord);
+    Times from = began ? Times() : *before.times;
+    double passed = began ? double(*its->elapsed_ns) / 1e9 : seconds();
+    std::optional<double> cpu = percent(fiber.times->run_ns, from.run_ns, passed);
+    // The run time goes on while the fiber blocks its thread, or the kernel runs others.
     if (std::optional<double> most = its ? rates(*its).cpu : std::nullopt; cpu && most) cpu = std::min(*cpu, *most);
-    return {cpu, percent(fiber.times->wait_ns, before.times->wait_ns, seconds()),
-            rate(fiber.times->turns, before.times->turns, seconds())};
+    return {cpu, percent(fiber.times->wait_ns, from.wait_ns, passed), rate(fiber.times->turns, from.turns, passed)};
 }
 
 CordRates Model::rates(const Cord& cord) const {
-    for (const Cord& before : before_.cords) {
-        if (before.id != cord.id) continue;
-        CordRates rates = {{},
-                           rate(cord.switches, before.switches, seconds()),
-                           rate(cord.polls, before.polls, seconds()),
-                           rate(cord.ops, before.ops, seconds())};
-        if (cord.cpu_ns && before.cpu_ns) rates.cpu = percent(*cord.cpu_ns, *before.cpu_ns, seconds());
-        return rates;
-    }
-    return {};
+    const Cord* before = cord_before(cord.id);
+    if (!before) return {};
+    CordRates rates = {{},
+                       rate(cord.switches, before->switches, seconds()),
+                       rate(cord.polls, before->polls, seconds()),
+                       rate(cord.ops, before->ops, seconds())};
+    if (cord.cpu_ns && before->cpu_ns) rates.cpu = percent(*cord.cpu_ns, *before->cpu_ns, seconds());
+    return rates;
 }
 
 std::string Model::name(const Fiber& fiber) const {

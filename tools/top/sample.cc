@@ -134,6 +134,7 @@ void read_cord(JsonReader& in, Cord& out) {
         {"fibers", read_member<&Cord::fibers, Cord>},
         {"stacks", read_member<&Cord::stacks, Cord>},
         {"stack_bytes", read_member<&Cord::stack_bytes, Cord>},
+        {"elapsed_ns", read_member<&Cord::elapsed_ns, Cord>},
     };
     read_object(in, out, members);
 }

@@ -61,7 +61,8 @@ struct Cord {
     uint64_t fibers = 0;
     uint64_t stacks = 0;
     uint64_t stack_bytes = 0;
-    std::optional<uint64_t> cpu_ns; // what the kernel counts for the thread; not in the JSON
+    std::optional<uint64_t> elapsed_ns; // since it began to count times; without a value: it does not
+    std::optional<uint64_t> cpu_ns;     // what the kernel counts for the thread; not in the JSON
 };
 
 struct Sample {
