@@ -58,6 +58,17 @@ def test_the_examples_of_the_readme_run(program):
     assert [line.split()[-1] for line in done.out.splitlines()] == ["6", "6", "6", "6"]
 
 
+@pytest.mark.parametrize(("page", "output"), [("observing", "fetch: 3 fibers ran "), ("tracing", "")])
+def test_the_examples_of_the_c_library_s_pages_run(program, tmp_path, monkeypatch, page, output):
+    """Those of docs/observing.md and docs/tracing.md."""
+    (block,) = re.findall(r"(?ms)^```python\n(.*?)^```$", the_file(f"../../docs/{page}.md").read_text(encoding="utf-8"))
+    monkeypatch.chdir(tmp_path)
+    done = program(block)
+    assert (done.code, done.err) == (0, "")
+    assert any(line.startswith(output) for line in done.out.splitlines()) if output else done.out == ""
+    assert (not output) == (tmp_path / "part.pftrace").exists()
+
+
 def test_the_readme_s_program_with_requests_runs(program, monkeypatch):
     servers.needs("the test of the README's program with requests", "requests")
     (block,) = re.findall(r"(?ms)^```python\n(.*?)^```$", the_file("README.md").read_text(encoding="utf-8"))

@@ -3,8 +3,10 @@
 #include "fiber.h"
 
 #include "functions.h"
+#include "names.h"
 #include "queue.h"
 #include "running_loop.h"
+#include "times.h"
 #include "waiting.h"
 
 #include <errno.h>
@@ -111,6 +113,8 @@ void begin_and_end(FiberObject* fiber) {
             Py_XDECREF(result);
             Py_XDECREF(exception);
         } else if (!fiber->survivor) {
+            if (keeps_times) [[unlikely]]
+                times_keep(fiber);
             fiber_finish(fiber, result, exception);
             forget_result(fiber);
             fiber_drop(fiber, world->state); // objects that finalizers have made
@@ -233,6 +237,8 @@ PyObject* spawn(PyObject*, PyObject* const* args, Py_ssize_t count, PyObject* na
             here->live_count++;
             Py_INCREF(object); // until fiber_destroyed()
             fiber_tag_set(fiber->handle, fiber_tag_t{fiber, tag_kind});
+            if (names_functions) [[unlikely]]
+                name_after_function(fiber);
             if (schedule(here, fiber) == 0) return object;
             fiber_tag_set(fiber->handle, fiber_tag_t{nullptr, 0});
             fiber_cancel(fiber->handle, nullptr); // so that it never runs
@@ -603,6 +609,7 @@ void deallocate(PyObject* self) {
     Py_TRASHCAN_BEGIN(self, deallocate); // its result may be a fiber, too
     if (fiber->weak_references) PyObject_ClearWeakRefs(self);
     clear(self);
+    PyMem_Free(reinterpret_cast<FiberObject*>(self)->times);
     PyObject_GC_Del(self);
     Py_TRASHCAN_END;
 }

@@ -31,7 +31,8 @@ struct FiberObject {
     PyObject* weak_references;
     const char* waits_for; // set while it waits, for repr and dump
     uint64_t number;
-    size_t stack; // stack size in bytes
+    size_t stack;         // stack size in bytes
+    fiber_times_t* times; // set when it has ended, if accounting was on then
     int gil_kept; // set while C code of the fiber has released the GIL as it believes, but it is held: native.cc
     bool main_flow;
     bool survivor;  // it called fork(), and the child has no main flow: the process ends with this fiber

@@ -10,6 +10,7 @@ extern PyMethodDef fiber_functions[];
 extern PyMethodDef io_functions[];
 extern PyMethodDef life_functions[];
 extern PyMethodDef mount_functions[];
+extern PyMethodDef name_functions[];
 extern PyMethodDef native_functions[];
 extern PyMethodDef offload_functions[];
 extern PyMethodDef preemption_functions[];
@@ -19,6 +20,8 @@ extern PyMethodDef sight_functions[];
 extern PyMethodDef signal_functions[];
 extern PyMethodDef socket_functions[];
 extern PyMethodDef switching_functions[];
+extern PyMethodDef times_functions[];
+extern PyMethodDef trace_functions[];
 extern PyMethodDef transport_functions[];
 extern PyMethodDef virtual_clock_functions[];
 

@@ -33,6 +33,7 @@ PyObject* forked(PyObject*, PyObject*) {
     World* here = this_world;
     FiberObject* me = here ? here->current : nullptr;
     FiberList lost;
+    traces_forked();
     {
         NoCollection all_in_order;
         forget_failed();

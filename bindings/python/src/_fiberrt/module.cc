@@ -6,6 +6,7 @@
 #include "functions.h"
 #include "loop.h"
 #include "mounts.h"
+#include "names.h"
 #include "queue.h"
 #include "streams.h"
 #include "waiting.h"
@@ -55,7 +56,8 @@ int execute(PyObject* module) {
     for (PyMethodDef* table :
          {fiber_functions, switching_functions, scope_functions, io_functions, offload_functions, sight_functions,
           life_functions, mount_functions, native_functions, running_loop_functions, signal_functions, socket_functions,
-          transport_functions, preemption_functions, virtual_clock_functions})
+          transport_functions, preemption_functions, virtual_clock_functions, name_functions, times_functions,
+          trace_functions})
         if (PyModule_AddFunctions(module, table) < 0) return -1;
     for (PyTypeObject* type : {&HandleType, &TimerHandleType, &LoopType, &CoroutineType, &ReaderType,
                                &ReaderProtocolType, &WriterType, &FileCallType})
@@ -66,6 +68,7 @@ int execute(PyObject* module) {
         FIBERRT_VERSION_MINOR) "." Py_STRINGIFY(FIBERRT_VERSION_PATCH);
     if (PyModule_AddStringConstant(module, "__version__", version) < 0) return -1;
     if (frames_add() < 0) return -1;
+    names_begin_by_environment();
     return settings_add(module);
 }
 

@@ -11,6 +11,7 @@ PyObject* reschedule(PyObject*, PyObject*) {
     World* here = world();
     if (!here) return nullptr;
     here->turns++;
+    TracedPlace place;
     int result = fiber_reschedule();
     if (result == 0 && !(here->for_main && here->current->main_flow)) [[likely]]
         Py_RETURN_NONE;

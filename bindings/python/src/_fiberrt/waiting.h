@@ -20,6 +20,7 @@
 #pragma once
 
 #include "fiber.h"
+#include "traces.h"
 
 namespace fiberrt_python {
 
@@ -114,7 +115,7 @@ private:
     int error_ = 0;
 };
 
-// While it lives, sets `waits_for` of the calling fiber. The text must be constant.
+// While it lives, sets `waits_for` of the calling fiber, and has the place in the trace. The text must be constant.
 class WaitsFor {
 public:
     explicit WaitsFor(const char* what) : fiber_(this_world->current) { fiber_->waits_for = what; }
@@ -123,6 +124,7 @@ public:
     WaitsFor& operator=(const WaitsFor&) = delete;
 
 private:
+    TracedPlace place_;
     FiberObject* fiber_;
 };
 

@@ -3,7 +3,9 @@
 #include "world.h"
 
 #include "fiber.h"
+#include "names.h"
 #include "running_loop.h"
+#include "times.h"
 #include "waiting.h"
 
 #include <errno.h>
@@ -120,6 +122,7 @@ World* find_left_over() {
 }
 
 void close_main(World* world) {
+    if (keeps_times) times_keep(world->main);
     fiber_finish(world->main, Py_NewRef(Py_None), nullptr);
     world->main->world = nullptr;
     fiber_drop(world->main, nullptr);
@@ -281,6 +284,7 @@ World* world_open() {
     all_worlds = world;
     this_world = world;
     running_loop_adopt(world);
+    if (names_functions) name_after_function(world->main);
     return world;
 }
 

@@ -128,6 +128,10 @@ inline World* world() {
     return world;
 }
 
+// Returns the calling thread's world for calls of the core that never switch, also inside a greenlet or during a switch.
+// Returns null with an exception set if it cannot be opened.
+inline World* world_here() { return this_world ? this_world : world_open(); }
+
 // While it lives, delays cancels, interrupts and time limits of the calling fiber. Without memory it has no effect.
 class Shield {
 public:

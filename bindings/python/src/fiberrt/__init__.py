@@ -60,7 +60,9 @@ if TYPE_CHECKING:
     from ._executor import FiberExecutor
     from ._limiter import CapacityLimiter
     from ._queue import PriorityQueue, ShutDown
+    from ._times import accounting, thread_times, times, times_by_name
     from ._together import ALL_COMPLETED, FIRST_COMPLETED, FIRST_EXCEPTION, as_completed, map, wait
+    from ._traces import trace, trace_counter, trace_slice
 del TYPE_CHECKING
 
 __all__ = [
@@ -85,6 +87,7 @@ __all__ = [
     "Semaphore",
     "ShutDown",
     "TaskGroup",
+    "accounting",
     "as_completed",
     "backend",
     "current",
@@ -104,7 +107,13 @@ __all__ = [
     "sleep",
     "spawn",
     "stack_size",
+    "thread_times",
+    "times",
+    "times_by_name",
     "to_thread",
+    "trace",
+    "trace_counter",
+    "trace_slice",
     "wait",
     "wait_fd",
 ]
@@ -120,10 +129,17 @@ _names = {
     "FiberExecutor": "_executor",
     "PriorityQueue": "_queue",
     "ShutDown": "_queue",
+    "accounting": "_times",
     "as_completed": "_together",
     "map": "_together",
     "open": "_files",
     "report_blocking": "_blocking",
+    "thread_times": "_times",
+    "times": "_times",
+    "times_by_name": "_times",
+    "trace": "_traces",
+    "trace_counter": "_traces",
+    "trace_slice": "_traces",
     "wait": "_together",
 }
 

@@ -58,6 +58,9 @@ def _run(future: FiberFuture, function: Callable[..., Any], args: tuple[Any, ...
         future.set_result(result)
 
 
+_fiberrt.calls_argument(_run, 1)
+
+
 def _drop(future: FiberFuture) -> None:
     """Cancel a Future whose call will not run."""
     if future.cancel():

@@ -109,6 +109,8 @@ class TaskGroup:
             self.cancel()
             raise
 
+    _fiberrt.calls_argument(_run, 0)
+
     def _wait(self) -> None:
         """Wait until all fibers of the group have ended, including those that they spawn."""
         while self._fibers:

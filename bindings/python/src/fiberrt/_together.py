@@ -178,6 +178,9 @@ def _free_after(free: Semaphore, function: Callable[..., T], args: tuple[Any, ..
         free.release()
 
 
+_fiberrt.calls_argument(_free_after, 1)
+
+
 class _Results(Iterator[T]):
     """The results of map()."""
 

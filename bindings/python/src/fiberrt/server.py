@@ -189,7 +189,7 @@ class StreamServer:
     def _accept_one(self) -> bool:
         connection, address = self._listener.accept()
         try:
-            fiber = _fiberrt.spawn(self._serve, connection, address)
+            fiber = _fiberrt.spawn(self._serve, self._handle, connection, address)
         except BaseException:
             connection.close()
             raise
@@ -205,14 +205,16 @@ class StreamServer:
         if self._places is not None:
             self._places.release()
 
-    def _serve(self, connection: Any, address: Any) -> None:
+    def _serve(self, handle: Callable[[Any, Any], object], connection: Any, address: Any) -> None:
         with connection:
             if self._ssl is None:
-                self._handle(connection, address)
+                handle(connection, address)
                 return
             secure = None
             with move_on_after(HANDSHAKE_S), suppress(OSError):  # the client does not speak TLS, or has left
                 secure = self._ssl.wrap_socket(connection, server_side=True)
             if secure is not None:
                 with secure:
-                    self._handle(secure, address)
+                    handle(secure, address)
+
+    _fiberrt.calls_argument(_serve, 0)

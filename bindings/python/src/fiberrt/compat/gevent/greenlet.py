@@ -182,7 +182,7 @@ class Greenlet(RawGreenlet):
 
     def _start(self) -> None:
         self._timer = None
-        self._fiber = _fiberrt.spawn(self._main)
+        self._fiber = _fiberrt.spawn(self._main, self._run)
         _running[self._fiber] = self
         if self._name is not None:
             self._fiber.name = self._name
@@ -200,7 +200,7 @@ class Greenlet(RawGreenlet):
 
     # --- Its run and end
 
-    def _main(self) -> None:
+    def _main(self, function: Callable[..., Any]) -> None:
         self._begun = True
         try:
             try:
@@ -209,6 +209,8 @@ class Greenlet(RawGreenlet):
                 del _running[_fiberrt.current()]
         except _fiberrt.CancelledError:  # the program or its thread ends
             self._end(GreenletExit())
+
+    _fiberrt.calls_argument(_main, 0)
 
     def run(self) -> None:
         """Call the function, and keep its result or exception. Called in the Greenlet's fiber."""

@@ -227,6 +227,8 @@ class _Raw(RawGreenlet):
         finally:
             del _running[_fiberrt.current()]
 
+    _fiberrt.calls_argument(_main, 0)
+
     def _throw(self, exception: BaseException) -> None:
         if self._fiber.state == "new":  # it never runs
             _running.pop(self._fiber, None)
