@@ -128,8 +128,14 @@ void recorder_want_at_begin(Consumer consumer, const RecorderConsumer* functions
     recorder_begins = begins;
 }
 
-void recorder_lock() { pthread_mutex_lock(&mutex); }
-void recorder_unlock() { pthread_mutex_unlock(&mutex); }
+void recorder_lock() {
+    pthread_mutex_lock(&mutex);
+    records_lock();
+}
+void recorder_unlock() {
+    records_unlock();
+    pthread_mutex_unlock(&mutex);
+}
 
 void recorder_forked(Cord* own) {
     each_cord_in_use([](Cord& cord) {
