@@ -2419,8 +2419,9 @@ typedef struct {
  * Calls visit with the sums of the times of all fibers since accounting was turned on, of those that have ended too,
  * until visit returns a value other than 0. Sums with the longest run time come first. A cord keeps the sums of the
  * fibers that have ended in tables of some hundred places; when a table is full, further fibers are added up in one sum,
- * whose `others` is 1, and so are the children of scopes that are gone. A fiber that ends during the call may be missing.
- * Returns the last result of visit, or 0 if there is no sum. visit may make any call that the caller may make.
+ * whose `others` is 1, and so are the children of scopes that are gone. During the call, a fiber that ends may be missing,
+ * and so may a sum that becomes part of `others`. Returns the last result of visit, or 0 if there is no sum. visit may
+ * make any call that the caller may make.
  *
  * Errors: -EINVAL visit is NULL, or by is unknown; -ENODATA accounting is off; -ENOMEM.
  */

@@ -27,6 +27,10 @@ if(NOT CMAKE_CROSSCOMPILING) # its subject is a program that it runs
     add_dependencies(trace_test trace_subject)
 endif()
 fiberrt_test(NAME slots_test SOURCES slots_test.cc INTERNAL)
+fiberrt_test(NAME sums_test SOURCES sums_test.cc INTERNAL)
+if(NOT CMAKE_CROSSCOMPILING) # it reads its own file, as /proc/self/maps has it
+    fiberrt_test(NAME elf_functions_test SOURCES elf_functions_test.cc INTERNAL)
+endif()
 fiberrt_test(NAME tasks_test SOURCES tasks_test.cc INTERNAL)
 if(CMAKE_CXX_COMPILER_ID STREQUAL "Clang" AND CMAKE_EXPORT_COMPILE_COMMANDS AND NOT CMAKE_CROSSCOMPILING)
     add_test(NAME tidy COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/tidy.sh ${PROJECT_SOURCE_DIR} ${PROJECT_BINARY_DIR}

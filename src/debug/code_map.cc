@@ -91,7 +91,7 @@ const CodeRange* CodeMap::at(uintptr_t address) {
 }
 
 const ElfFunctions& CodeMap::functions_of(CodeFile& file) {
-    if (!file.read && !read_functions(file.path, file.device, file.inode, arena_, file.functions)) file.functions = {};
+    if (!file.read && !read_functions(file.path, file.inode, arena_, file.functions)) file.functions = {};
     file.read = true;
     return file.functions;
 }

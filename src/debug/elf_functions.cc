@@ -46,6 +46,11 @@ void sort(ElfFunction* all, size_t count) {
 
 bool is_within(uint64_t offset, uint64_t size, uint64_t whole) { return offset <= whole && size <= whole - offset; }
 
+// Whether the file could be opened, and is the one with this number.
+bool is_file(const FileReader& file, ino_t inode, struct stat* status) {
+    return file.is_open() && file.status(status) && S_ISREG(status->st_mode) && status->st_ino == inode;
+}
+
 bool read_segments(const FileReader& file, const Elf64_Ehdr& header, ElfFunctions& out) {
     for (unsigned i = 0; i < header.e_phnum && out.segment_count < ElfFunctions::segments_most; i++) {
         Elf64_Phdr segment;
@@ -85,13 +90,13 @@ bool read_symbols(const FileReader& file, const Elf64_Shdr& section, Arena& aren
 
 } // namespace
 
-bool read_functions(const char* path, dev_t device, ino_t inode, Arena& arena, ElfFunctions& out) {
+bool read_functions(const char* path, ino_t inode, Arena& arena, ElfFunctions& out) {
     out = {};
     FileReader file(path);
     struct stat status;
     Elf64_Ehdr header;
-    if (!file.is_open() || !file.status(&status) || !S_ISREG(status.st_mode)) return false;
-    if (status.st_dev != device || status.st_ino != inode) return false;
+    if (!is_file(file, inode, &status)) return false;
+    out.inode = inode;
     auto whole = uint64_t(status.st_size);
     if (!file.read(0, &header, sizeof header) || memcmp(header.e_ident, ELFMAG, SELFMAG) != 0) return false;
     if (header.e_ident[EI_CLASS] != ELFCLASS64 || header.e_ident[EI_DATA] != ELFDATA2LSB) return false;
@@ -153,8 +158,10 @@ const char* name_of(const char* path, const ElfFunctions& file, const ElfFunctio
     uint64_t at = function.name & name_mask;
     if (at >= file.names_size) return nullptr;
     FileReader reader(path);
+    struct stat status;
+    if (!is_file(reader, file.inode, &status)) return nullptr;
     size_t room = file.names_size - at < name_most - 1 ? file.names_size - at : name_most - 1;
-    size_t bytes = reader.is_open() ? reader.read_some(file.names + at, name, room) : 0;
+    size_t bytes = reader.read_some(file.names + at, name, room);
     name[bytes] = '\0';
     size_t length = strlen(name);
     auto* kept = length ? arena.make<char>(length + 1) : nullptr;

@@ -32,10 +32,13 @@ struct ElfFunctions {
     size_t count;
     uint64_t names; // where the table of names lies in the file
     uint64_t names_size;
+    ino_t inode; // of the file
 };
 
-// Reads the file. device, inode: of the file that is mapped. False: this is another file by now, or cannot be read.
-bool read_functions(const char* path, dev_t device, ino_t inode, Arena& arena, ElfFunctions& out);
+// Reads the file. inode: of the file that is mapped; while it is mapped, no other file of its file system gets that number.
+// (Its device tells nothing: overlayfs and btrfs have another one for /proc/self/maps than for stat.) False: there is
+// another file at the path by now, or it cannot be read.
+bool read_functions(const char* path, ino_t inode, Arena& arena, ElfFunctions& out);
 
 // The address, as the file has it, of a place in the file. False: no code lies there.
 bool address_in(const ElfFunctions& file, uint64_t offset, uint64_t* out);
@@ -43,7 +46,7 @@ bool address_in(const ElfFunctions& file, uint64_t offset, uint64_t* out);
 // The function that contains this address; null: none does.
 const ElfFunction* function_at(const ElfFunctions& file, uint64_t address);
 
-// Its name, in the arena. Null: it cannot be read.
+// Its name, in the arena. Null: it cannot be read, or there is another file at the path by now.
 const char* name_of(const char* path, const ElfFunctions& file, const ElfFunction& function, Arena& arena);
 
 } // namespace fiberrt

@@ -128,17 +128,24 @@ void recorder_want_at_begin(Consumer consumer, const RecorderConsumer* functions
     recorder_begins = begins;
 }
 
-void recorder_lock() { pthread_mutex_lock(&mutex); }
-void recorder_unlock() { pthread_mutex_unlock(&mutex); }
+void recorder_lock() {
+    pthread_mutex_lock(&mutex);
+    records_lock();
+}
+void recorder_unlock() {
+    records_unlock();
+    pthread_mutex_unlock(&mutex);
+}
 
 void recorder_forked(Cord* own) {
     each_cord_in_use([](Cord& cord) {
         if (CordRecord* record = cord_record_if_any(cord)) record->asked.store(0, std::memory_order_relaxed);
     });
-    if (!own || !consumers_in(wanted.load(std::memory_order_relaxed))) return;
+    if (!consumers_in(wanted.load(std::memory_order_relaxed))) return;
     // A new recording: the child's times begin at the fork.
     wanted.store(wanted.load(std::memory_order_relaxed) + (uint64_t(1) << number_shift), std::memory_order_relaxed);
-    if (CordRecord* record = cord_record(*own)) follow(*own, *record);
+    CordRecord* record = own ? cord_record(*own) : nullptr;
+    if (record) follow(*own, *record);
 }
 
 } // namespace fiberrt

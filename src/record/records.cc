@@ -49,6 +49,9 @@ FiberRecord& record_of_index(uint32_t index) {
 
 bool record_memory_lacks() { return memory_lacks; }
 
+void records_lock() { pthread_mutex_lock(&records_mutex); }
+void records_unlock() { pthread_mutex_unlock(&records_mutex); }
+
 CordRecord* cord_record_if_any(const Cord& cord) { return cord_records[cord.index].load(std::memory_order_acquire); }
 
 CordRecord* cord_record(Cord& cord) {

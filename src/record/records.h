@@ -148,6 +148,10 @@ inline FiberRecord& record_of(const Fiber* fiber) {
 inline const FiberRecord* record_if_any(const Fiber* fiber) { return fiber_records.find(fiber); }
 bool record_memory_lacks(); // there was no memory for the record of some fiber
 
+// For fork: between lock and unlock, no thread makes records usable.
+void records_lock();
+void records_unlock();
+
 constexpr uint8_t consumer_slots = 4;
 
 enum class Phase : uint8_t { runs, polls, sleeps };

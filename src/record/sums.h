@@ -57,10 +57,11 @@ public:
     void add(const SumKey& key, uint64_t fibers, const Times& times, bool by_scope);
     void clear(); // for the cord's thread
 
-    // Calls visit(sum, others) for each sum, on any thread. others: the sum has no key.
+    // Calls visit(sum, others) for each sum, on any thread. others: the sum has no key. It comes first, because other sums
+    // may move there meanwhile: these may be missing, and are not told twice.
     template <class Visit>
     void each(Visit visit) const {
-        for (uint32_t i = 0; i <= places; i++) {
+        for (uint32_t i = places + 1; i-- > 0;) {
             Sum sum;
             if (copy(places_[i], sum)) visit(sum, i == places);
         }

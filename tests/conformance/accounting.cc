@@ -739,6 +739,32 @@ TEST(Accounting, GoesOnInTheChildOfAFork) {
     EXPECT_GE(times(self()).run_ns, some_ns * 9 / 10);
 }
 
+// The thread that forks has no cord; the child's first cord begins later.
+TEST(Accounting, BeginsAnewInTheChildOfAThreadWithoutACord) {
+    NEEDS_THREADS();
+    NEEDS_AN_ALLOCATOR_THAT_KNOWS_FORKS();
+    Accounting on;
+    run([] { burn(FIBER_USEC(100)); });
+    in_thread([&] {
+        fflush(nullptr);
+        pid_t child = fork();
+        if (child == 0) {
+            std::vector<fiber_times_sum_t> all;
+            CHILD_CHECK(fiber_times_each(FIBER_BY_FUNCTION, collect, &all) == 0);
+            CHILD_CHECK(all.empty()); // the times of the parent are not the child's
+            fiber_times_t mine{};
+            CHILD_CHECK(fiber_times(self(), &mine, sizeof mine) == 0); // opens a cord
+            CHILD_CHECK(mine.fibers == 1 && waited(mine) == 0);
+            CHILD_CHECK(fiber_times_each(FIBER_BY_FUNCTION, collect, &all) == 0);
+            CHILD_CHECK(all.size() == 1 && all[0].times.fibers == 1);
+            _exit(0);
+        }
+        int status = -1;
+        EXPECT_EQ(waitpid(child, &status, 0), child);
+        EXPECT_EQ(status, 0);
+    });
+}
+
 // Turned on and off by one thread, while other cords begin, run fibers and end, and are read by it.
 TEST(Accounting, MayBeTurnedOnAndOffAtAnyTime) {
     std::atomic<bool> over{false};
