@@ -267,6 +267,16 @@ TEST_F(Programs, HaveNoSecondEndByAForkedChild) {
     EXPECT_EQ(processes, 1u);
 }
 
+TEST_F(Programs, MayHaveLongNamesOfAnyBytes) {
+    EXPECT_EQ(run("renamed"), 0);
+    const File trace = whole_trace();
+    std::string name;
+    for (const auto &[uuid, track] : trace.tracks) {
+        if (track.kind == trace_reader::Track::process) name = track.name;
+    }
+    EXPECT_EQ(name, '?' + std::string(text_most - 1, 'n'));
+}
+
 TEST_F(Programs, LeaveTheLargestPartWhenTheyAreKilled) {
     EXPECT_EQ(run("_exit"), 0);
     whole_trace();
