@@ -282,6 +282,26 @@ TEST(Packets, HaveRoomForTheLargestSlice) {
     ::fclose(file);
 }
 
+// ---- the story
+
+TEST(Story, ACordThatHasToldNothingEndsNoOthersSlices) {
+    FILE *file = ::tmpfile();
+    const auto story = std::make_unique<Story>();
+    story->open(::dup(::fileno(file)), {}, true);
+    const uint64_t first_cord = fiberrt::make_id(fiberrt::Tag::cord, 0, 1);
+    const uint64_t fiber = fiberrt::make_id(fiberrt::Tag::fiber, 0, 1);
+    KnownCord cord = {}, silent = {};
+    story->take(cord, {0, first_cord, 0, 1, What::cord, 0, 0, 0}, 100, "first");
+    story->take(cord, {0, fiber, 0, 0, What::runs, 0, 0, 0}, 200, "");
+    story->finish(silent, 0);
+    story->finish(cord, 0);
+    story->close();
+    const File trace(written(::fileno(file)));
+    for (const std::string &error : trace.errors) ADD_FAILURE() << error;
+    EXPECT_EQ(File::named(trace.slices, "runs").size(), 1u);
+    ::fclose(file);
+}
+
 // ---- programs
 
 class Programs : public testing::Test {

@@ -352,7 +352,8 @@ void Story::drops(KnownCord& cord, int64_t time, uint64_t dropped) {
 }
 
 void Story::finish(KnownCord& cord, uint64_t dropped) {
-    if (cord.id && dropped > cord.dropped) drops(cord, cord.last, dropped - cord.dropped);
+    if (!cord.id) return; // its first event has not come
+    if (dropped > cord.dropped) drops(cord, cord.last, dropped - cord.dropped);
     fibers_.each([&](Known& fiber) {
         if (fiber.cord != id_index(cord.id)) return;
         if (fiber.phase == Phase::runs && fiber.until) {
@@ -425,6 +426,9 @@ void Story::counts(KnownCord& cord, const Event& event, int64_t time) {
     cord.operations = event.object;
 }
 
-void Story::discard() { fibers_.empty(); }
+void Story::discard() {
+    packets_.out().close();
+    fibers_.empty();
+}
 
 } // namespace fiberrt::trace
