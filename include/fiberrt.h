@@ -2586,7 +2586,7 @@ typedef struct {
 /* The figures of a trace. Later releases add members. */
 typedef struct {
     uint64_t events;  /* written so far */
-    uint64_t dropped; /* events that were lost, because the cord's memory for events was full */
+    uint64_t dropped; /* events that were lost, because the cord's memory for events was full, or it got none */
     uint64_t bytes;   /* written so far */
     int error;        /* the -E... of the write that has ended the trace; 0: none */
     int running;      /* 1: the trace is not stopped yet */
@@ -2595,12 +2595,12 @@ typedef struct {
 /**
  * Starts a trace of the process: of all cords, and of those that are opened later. The calling thread's cord is traced
  * at once, each other one from its next poll on. size is sizeof(fiber_trace_t) as the caller knows it: members beyond
- * size count as zero.
+ * size count as zero. If path is a FIFO without a reader, the call blocks the thread until there is one.
  *
- * Each cord notes its events in memory that only it fills, and never waits: if the memory is full, events are dropped, and the
- * trace shows how many and where. A thread of the library's writes the file. When a write fails, the trace ends: the
- * program runs on, and fiber_trace_stop returns the error. A pipe or a socket whose reader does not read holds up that
- * thread only. There is one trace at a time.
+ * Each cord notes its events in memory that only it fills, and never waits: if the memory is full, events are dropped,
+ * and the trace shows how many and where. A thread of the library's writes the file. When a write fails, the trace ends:
+ * the program runs on, and fiber_trace_stop returns the error. A pipe or a socket whose reader does not read holds up
+ * that thread only. There is one trace at a time.
  *
  * The environment variable FIBERRT_TRACE, a path in the form of `path`, starts a trace before the first cord. A trace that is not
  * stopped is completed by exit(); after _exit() or a signal that ends the process, the last 160 ms may be missing. In

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
  * trace_subject.c - a program that is traced by FIBERRT_TRACE. It ends as its argument says: "return" from main, "exit"
- * in a fiber, "child": as "return", after a child made by fork has called exit, "_exit", or "abort".
+ * in a fiber, "child": as "return", after a child made by fork has called exit, "_exit", or "abort". "renamed": as
+ * "return", with a name of 100,000 bytes.
  */
 #include <fiberrt.h>
 #include <stdio.h>
@@ -35,8 +36,21 @@ static void *leave(void *unused) {
     exit(0);
 }
 
+static void rename_and_start_again(char *program) {
+    static char name[100001] = "\xff";
+    char how[] = "return";
+    char *arguments[] = {name, how, NULL};
+    memset(name + 1, 'n', sizeof name - 2);
+    execv(program, arguments);
+    perror("execv");
+    exit(1);
+}
+
 int main(int argc, char **argv) {
     const char *how = argc > 1 ? argv[1] : "return";
+    if (strcmp(how, "renamed") == 0) {
+        rename_and_start_again(argv[0]);
+    }
     fiber_t one, other, last;
     if (fiber_spawn(&one, work, "one") != 0 || fiber_spawn(&other, work, "other") != 0) {
         return 1;

@@ -1,9 +1,12 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 // The parts of traces, each by itself; and the traces of programs that end in several ways (trace_subject.c).
+#include "core/handles.h"
 #include "trace/file_name.h"
 #include "trace/names.h"
+#include "trace/out.h"
 #include "trace/packets.h"
 #include "trace/ring.h"
+#include "trace/story.h"
 
 #include "subprocess.h"
 #include "trace_reader.h"
@@ -12,13 +15,17 @@
 
 #include <atomic>
 #include <cerrno>
+#include <csignal>
 #include <cstdio>
 #include <cstdlib>
 #include <fcntl.h>
 #include <memory>
 #include <string>
+#include <sys/socket.h>
+#include <sys/time.h>
 #include <thread>
 #include <unistd.h>
+#include <vector>
 
 using namespace fiberrt::trace;
 using fiberrt_test::Process;
@@ -105,6 +112,69 @@ TEST(Ring, TellsHowManyEventsItDroppedOnceThereIsRoom) {
     EXPECT_EQ(taken.dropped, 36u);
     ring->leave();
     ring->leave();
+}
+
+// ---- the file
+
+struct Pair {
+    Pair() { EXPECT_EQ(::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends), 0); }
+    ~Pair() {
+        for (int end : ends) ::close(end);
+    }
+    int ends[2];
+};
+
+TEST(Out, DoesNotBlockInASocketThatHasRoomForAPart) {
+    Pair pair;
+    const int least = 1; // the kernel makes it some kilobytes
+    ASSERT_EQ(::setsockopt(pair.ends[0], SOL_SOCKET, SO_SNDBUF, &least, sizeof least), 0);
+    const std::vector<uint8_t> bytes(1 << 18);
+    Out out;
+    out.open(::dup(pair.ends[0]));
+    out.hurry(1);
+    out.write(bytes.data(), 1); // now the socket has room, but not for a whole piece
+    out.write(bytes.data(), bytes.size());
+    EXPECT_EQ(out.error(), -ETIMEDOUT);
+    EXPECT_GT(out.written(), 0u);
+    out.close();
+}
+
+std::atomic<int> alarms;
+
+TEST(Out, SignalsDoNotShortenTheWaitForAReader) {
+    Pair pair;
+    struct sigaction before, action = {};
+    action.sa_handler = [](int) { alarms++; };
+    ASSERT_EQ(::sigaction(SIGALRM, &action, &before), 0);
+    sigset_t only;
+    sigemptyset(&only);
+    sigaddset(&only, SIGALRM);
+    const std::vector<uint8_t> bytes(1 << 20); // more than the socket takes
+    ::pthread_sigmask(SIG_BLOCK, &only, nullptr);
+    std::thread reader([&] {
+        while (alarms < 300) std::this_thread::yield(); // each interrupts the writer's wait
+        std::vector<uint8_t> part(1 << 16);
+        for (size_t all = 0; all < bytes.size();) {
+            const ssize_t got = ::read(pair.ends[1], part.data(), part.size());
+            if (got <= 0) break;
+            all += size_t(got);
+        }
+    });
+    ::pthread_sigmask(SIG_UNBLOCK, &only, nullptr);
+    const itimerval often = {{0, 1000}, {0, 1000}}, never = {};
+    Out out;
+    out.open(::dup(pair.ends[0]));
+    out.hurry(20'000'000'000); // the waits of 200 looks
+    alarms = 0;
+    ASSERT_EQ(::setitimer(ITIMER_REAL, &often, nullptr), 0);
+    out.write(bytes.data(), bytes.size());
+    ASSERT_EQ(::setitimer(ITIMER_REAL, &never, nullptr), 0);
+    EXPECT_EQ(out.error(), 0);
+    EXPECT_EQ(out.written(), bytes.size());
+    out.close();
+    ::shutdown(pair.ends[0], SHUT_RDWR); // if the write has failed, the reader waits for more
+    reader.join();
+    ASSERT_EQ(::sigaction(SIGALRM, &before, nullptr), 0);
 }
 
 // ---- names
@@ -212,6 +282,26 @@ TEST(Packets, HaveRoomForTheLargestSlice) {
     ::fclose(file);
 }
 
+// ---- the story
+
+TEST(Story, ACordThatHasToldNothingEndsNoOthersSlices) {
+    FILE *file = ::tmpfile();
+    const auto story = std::make_unique<Story>();
+    story->open(::dup(::fileno(file)), {}, true);
+    const uint64_t first_cord = fiberrt::make_id(fiberrt::Tag::cord, 0, 1);
+    const uint64_t fiber = fiberrt::make_id(fiberrt::Tag::fiber, 0, 1);
+    KnownCord cord = {}, silent = {};
+    story->take(cord, {0, first_cord, 0, 1, What::cord, 0, 0, 0}, 100, "first");
+    story->take(cord, {0, fiber, 0, 0, What::runs, 0, 0, 0}, 200, "");
+    story->finish(silent, 0);
+    story->finish(cord, 0);
+    story->close();
+    const File trace(written(::fileno(file)));
+    for (const std::string &error : trace.errors) ADD_FAILURE() << error;
+    EXPECT_EQ(File::named(trace.slices, "runs").size(), 1u);
+    ::fclose(file);
+}
+
 // ---- programs
 
 class Programs : public testing::Test {
@@ -265,6 +355,16 @@ TEST_F(Programs, HaveNoSecondEndByAForkedChild) {
     size_t processes = 0;
     for (const auto &[uuid, track] : trace.tracks) processes += track.kind == trace_reader::Track::process;
     EXPECT_EQ(processes, 1u);
+}
+
+TEST_F(Programs, MayHaveLongNamesOfAnyBytes) {
+    EXPECT_EQ(run("renamed"), 0);
+    const File trace = whole_trace();
+    std::string name;
+    for (const auto &[uuid, track] : trace.tracks) {
+        if (track.kind == trace_reader::Track::process) name = track.name;
+    }
+    EXPECT_EQ(name, '?' + std::string(text_most - 1, 'n'));
 }
 
 TEST_F(Programs, LeaveTheLargestPartWhenTheyAreKilled) {

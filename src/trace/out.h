@@ -29,6 +29,7 @@ private:
     bool await_room();
 
     int fd_ = -1;
+    bool is_socket_;
     bool waits_; // a write may wait for a reader
     Relaxed<int> error_;
     Relaxed<int64_t> left_; // how long writes may still wait, in nanoseconds; INT64_MAX: for ever

@@ -44,15 +44,17 @@ constinit pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER; // protects what fo
 Story* story;                                                // null: there is no trace
 pthread_t thread;
 bool has_thread;
+bool opening; // a thread opens the file of the next trace, without the mutex
 bool exit_is_watched;
-uint32_t slots;   // of each ring
-uint32_t present; // the number of the trace
+Relaxed<uint32_t> slots; // of each ring. A cord may read it late, for a trace that has ended
+uint32_t present;        // the number of the trace
 
 // The figures of the present trace, or of the last one. Any thread may read them.
 struct Figures {
     Relaxed<uint64_t> events, dropped, bytes;
     Relaxed<int> error;
 } figures;
+constinit std::atomic<uint64_t> lost{0}; // events of cords that have no memory for a ring: dropped, too
 
 // The rings of the present trace: cords push theirs, the writer takes out those that have ended.
 constinit std::atomic<Ring*> rings{nullptr};
@@ -121,7 +123,7 @@ void count_dropped(Ring* ring) {
 
 // Empties the rings, at the end of the trace to the last event. Returns how many events there were.
 uint64_t drain_all(bool at_end) {
-    uint64_t until = at_end || !has_thread ? UINT64_MAX : ticks_now();
+    uint64_t until = at_end || simulated() ? UINT64_MAX : ticks_now();
     for (Ring* ring = rings.load(std::memory_order_acquire); ring; ring = ring->next) {
         ring->ends = ring->closed();
         ring->look();
@@ -137,19 +139,15 @@ uint64_t drain_all(bool at_end) {
     }
     figures.events = figures.events + taken;
     Packets& packets = story->packets();
-    if (has_thread) packets.flush();
+    if (!simulated()) packets.flush();
     figures.bytes = packets.out().written();
     figures.error = packets.out().error();
     return taken;
 }
 
-void half_full() {
-    if (!has_thread) {
-        KeepErrno keep;
-        drain_all(false);
-    } else {
-        ring_bell();
-    }
+void drain_here() { // in a simulation
+    KeepErrno keep;
+    drain_all(false);
 }
 
 void* write_all(void*) {
@@ -176,20 +174,29 @@ int exit_watch() {
     return 0;
 }
 
-// Opens the file, or makes a descriptor of the trace's own.
+// Opens the file, or makes a descriptor of the trace's own. Waits until a FIFO has a reader.
 int descriptor_of(const fiber_trace_t& options) {
     int fd;
     if (options.path) {
         char path[PATH_MAX];
         if (int error = file_name(options.path, path, sizeof path)) return error;
+        int cancellable; // a pthread_cancel of this thread would leave `opening` set for ever
+        pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancellable);
         fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOCTTY, 0666);
+        int error = errno;
+        pthread_setcancelstate(cancellable, nullptr);
+        errno = error;
     } else {
         fd = fcntl(options.fd, F_DUPFD_CLOEXEC, 3);
     }
     return fd < 0 ? -errno : fd;
 }
 
-void figures_reset() { figures.events = figures.dropped = figures.bytes = 0, figures.error = 0; }
+void figures_reset() {
+    figures.events = figures.dropped = figures.bytes = 0;
+    figures.error = 0;
+    lost.store(0, std::memory_order_relaxed);
+}
 
 // Leaves the rings.
 void rings_end() {
@@ -201,6 +208,16 @@ void rings_end() {
         ring->leave();
         ring = next;
     }
+}
+
+// Returns the first error of the file.
+int story_end() {
+    story->close();
+    figures.bytes = story->packets().out().written();
+    figures.error = story->packets().out().error();
+    munmap(story, sizeof *story);
+    story = nullptr;
+    return figures.error;
 }
 
 // Ends the trace; the caller has the mutex. Cords of other threads may still note events in their rings, until they
@@ -216,27 +233,15 @@ int stop_locked() {
         pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancellable);
         pthread_join(thread, nullptr);
         pthread_setcancelstate(cancellable, nullptr);
+        has_thread = false;
     }
     drain_all(true);
     rings_end();
-    story->close();
-    figures.bytes = story->packets().out().written();
-    figures.error = story->packets().out().error();
-    munmap(story, sizeof *story);
-    story = nullptr;
-    return figures.error;
+    return story_end();
 }
 
 // The caller has the mutex. at_begin: before the first cord, for the environment variable.
-int start_locked(const fiber_trace_t& options, bool at_begin) {
-    if (story) return -EBUSY;
-    slots = slots_default;
-    if (options.ring_events) {
-        if (options.ring_events < Ring::slots_least || options.ring_events > Ring::slots_most) return -EINVAL;
-        for (slots = Ring::slots_least; slots < options.ring_events;) slots *= 2;
-    }
-    int fd = descriptor_of(options);
-    if (fd < 0) return fd;
+int start_locked(int fd, bool at_begin) {
     void* memory = mmap(nullptr, sizeof(Story), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (memory == MAP_FAILED) {
         close(fd);
@@ -247,14 +252,43 @@ int start_locked(const fiber_trace_t& options, bool at_begin) {
     figures_reset();
     story->open(fd, clocks_now(), simulated());
     bell.store(rung, std::memory_order_relaxed);
+    if (simulated()) story->packets().out().hurry(stop_most_ns); // a cord writes, and must not wait for ever
+    int error = simulated() ? 0 : thread_start(&thread, nullptr, write_all, nullptr);
+    if (error) {
+        story_end();
+        return error;
+    }
     has_thread = !simulated();
-    int error = has_thread ? thread_start(&thread, nullptr, write_all, nullptr) : 0;
-    if (error) has_thread = false;
-    if (!has_thread) story->packets().out().hurry(stop_most_ns); // a cord writes, and must not wait for ever
-    number = present;
-    if (!error) error = at_begin ? tap_open_at_begin() : tap_open();
+    number = present; // from here on cords note events
+    error = at_begin ? tap_open_at_begin() : tap_open();
     if (error) stop_locked();
     return error;
+}
+
+// The number of slots for so many events; 0: they are too few or too many.
+uint32_t slots_for(uint32_t events) {
+    if (!events) return slots_default;
+    if (events < Ring::slots_least || events > Ring::slots_most) return 0;
+    uint32_t enough = Ring::slots_least;
+    while (enough < events) enough *= 2;
+    return enough;
+}
+
+int start_at(const fiber_trace_t& options, bool at_begin) {
+    uint32_t wanted = slots_for(options.ring_events);
+    {
+        MutexGuard guard(mutex);
+        if (int error = exit_watch()) return error;
+        if (story || opening) return -EBUSY;
+        if (!wanted) return -EINVAL;
+        opening = true;
+    }
+    int fd = descriptor_of(options); // without the mutex, which a fork, an exit() and other calls take
+    MutexGuard guard(mutex);
+    opening = false;
+    if (fd < 0) return fd;
+    slots = wanted;
+    return start_locked(fd, at_begin);
 }
 
 // FIBERRT_TRACE=file starts a trace before the first cord.
@@ -265,11 +299,9 @@ bool start_by_environment() {
     simulation_begin(); // a trace of a simulation has its time
     const char* path = secure_getenv("FIBERRT_TRACE");
     if (!path || !*path) return true;
-    MutexGuard guard(mutex);
     fiber_trace_t options = {};
     options.path = path;
-    int error = exit_watch();
-    if (!error) error = start_locked(options, true);
+    int error = start_at(options, true);
     if (error) fprintf(stderr, "fiberrt: FIBERRT_TRACE: cannot write %s: %s\n", path, strerrordesc_np(-error));
     return true;
 }
@@ -282,9 +314,7 @@ int start(const fiber_trace_t& options) {
     KeepErrno keep;
     if (!process_begin()) return -ENOMEM;
     if (environment && !environment->admits()) return -ENOTSUP;
-    MutexGuard guard(mutex);
-    int error = exit_watch();
-    return error ? error : start_locked(options, false);
+    return start_at(options, false);
 }
 
 int stop() {
@@ -297,7 +327,7 @@ int stop() {
 fiber_trace_stats_t stats() {
     fiber_trace_stats_t now = {};
     now.events = figures.events;
-    now.dropped = figures.dropped;
+    now.dropped = figures.dropped + lost.load(std::memory_order_relaxed);
     now.bytes = figures.bytes;
     now.error = figures.error;
     now.running = number != 0;
@@ -308,8 +338,11 @@ Ring* ring_make() {
     uint32_t session = number;
     if (!session) return nullptr;
     KeepErrno keep;
-    Ring* ring = Ring::make(slots, session, half_full, !has_thread);
-    if (!ring) return nullptr;
+    Ring* ring = Ring::make(slots, session, simulated() ? drain_here : ring_bell, simulated());
+    if (!ring) {
+        lost.fetch_add(1, std::memory_order_relaxed);
+        return nullptr;
+    }
     ring->next = rings.load(std::memory_order_relaxed);
     // Release: the writer that finds the ring finds it made.
     while (!rings.compare_exchange_weak(ring->next, ring, std::memory_order_acq_rel)) continue;
@@ -328,6 +361,7 @@ void unlock() {
 
 void forked() {
     number = 0;
+    opening = false;
     tap_forked();
     if (!story) return;
     for (Ring *ring = rings.exchange(nullptr, std::memory_order_relaxed), *next; ring; ring = next) {

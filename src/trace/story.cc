@@ -32,6 +32,12 @@ Packets::Slice slice_of(uint64_t track, int64_t time, const char* name, const No
     return {track, time, name, strlen(name), notes, count, nullptr, 0, 0};
 }
 
+// clean_text of a C string, as a C string.
+template <size_t size>
+void clean_string(char (&out)[size], const char* text) {
+    out[clean_text(out, size - 1, text, strlen(text))] = '\0';
+}
+
 uint64_t counter_track(const char* name) { // FNV-1a
     uint64_t hash = 14695981039346656037u;
     for (; *name; name++) hash = (hash ^ uint8_t(*name)) * 1099511628211u;
@@ -50,7 +56,10 @@ void Story::open(int fd, const Clocks& clocks, bool simulated) {
     counter_count_ = 0;
     memset(functions_, 0, sizeof functions_);
     packets_.open(fd, clocks);
-    packets_.process(process_track, simulated ? 1 : getpid(), program_invocation_short_name);
+    // argv[0], which the parent chose: any bytes, and up to 128 KiB.
+    char name[text_most + 1];
+    clean_string(name, program_invocation_short_name);
+    packets_.process(process_track, simulated ? 1 : getpid(), name);
 }
 
 void Story::take(KnownCord& cord, const Event& event, int64_t time, const char* text) {
@@ -86,7 +95,9 @@ void Story::describe(KnownCord& cord, const Event& event, int64_t time, const ch
     cord.last = time;
     cord.id = event.subject;
     int pid = simulated_ ? 1 : getpid();
-    packets_.thread(cord.id, pid, simulated_ ? int(id_index(cord.id)) + 1 : event.number, *name ? name : "cord");
+    char clean[text_most + 1];
+    clean_string(clean, *name ? name : "cord");
+    packets_.thread(cord.id, pid, simulated_ ? int(id_index(cord.id)) + 1 : event.number, clean);
     packets_.counter(runnable_of(cord.id), cord.id, "runnable fibers");
     packets_.counter(operations_of(cord.id), cord.id, "operations under way");
 }
@@ -126,7 +137,7 @@ const char* Story::name_of_function(uint64_t function) {
     if (kept.function == function) return kept.name;
     char name[label_most];
     function_name(uintptr_t(function), name, sizeof name);
-    kept.name[clean_text(kept.name, sizeof kept.name - 1, name, strlen(name))] = '\0';
+    clean_string(kept.name, name);
     kept.function = function;
     return kept.name;
 }
@@ -341,7 +352,8 @@ void Story::drops(KnownCord& cord, int64_t time, uint64_t dropped) {
 }
 
 void Story::finish(KnownCord& cord, uint64_t dropped) {
-    if (cord.id && dropped > cord.dropped) drops(cord, cord.last, dropped - cord.dropped);
+    if (!cord.id) return; // its first event has not come
+    if (dropped > cord.dropped) drops(cord, cord.last, dropped - cord.dropped);
     fibers_.each([&](Known& fiber) {
         if (fiber.cord != id_index(cord.id)) return;
         if (fiber.phase == Phase::runs && fiber.until) {
@@ -394,7 +406,7 @@ void Story::span_ends(const Event& event, int64_t time) {
 
 void Story::value(const Event& event, int64_t time, const char* name) {
     char clean[text_most + 1];
-    clean[clean_text(clean, text_most, name, strlen(name))] = '\0';
+    clean_string(clean, name);
     uint64_t track = counter_track(clean);
     bool described = false;
     for (size_t i = 0; i < counter_count_ && !described; i++) described = counters_[i] == track;
@@ -414,6 +426,9 @@ void Story::counts(KnownCord& cord, const Event& event, int64_t time) {
     cord.operations = event.object;
 }
 
-void Story::discard() { fibers_.empty(); }
+void Story::discard() {
+    packets_.out().close();
+    fibers_.empty();
+}
 
 } // namespace fiberrt::trace

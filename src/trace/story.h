@@ -23,7 +23,7 @@ public:
     // There are no more events of this cord: writes what its fibers do, as open slices. dropped: in all.
     void finish(KnownCord& cord, uint64_t dropped);
     void close();   // ends the trace
-    void discard(); // in a fork's child: forgets all, and writes nothing
+    void discard(); // in a fork's child: forgets all, writes nothing, and closes its descriptor
 
     Packets& packets() { return packets_; }
 

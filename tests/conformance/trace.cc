@@ -304,6 +304,21 @@ TEST(Trace, ShowsAllCordsAlsoIfTheyEnd) {
     for (const Slice &slice : file.of("elsewhere #")) EXPECT_NE(slice.end, still_open);
 }
 
+TEST(Trace, ACordsNameMayHaveAnyBytes) {
+    Tracing tracing;
+    fiber_cord_attr_t *attr = nullptr;
+    ASSERT_EQ(fiber_cord_attr_create(&attr), 0);
+    ASSERT_EQ(fiber_cord_attr_set_name(attr, "\xff\033[31m\xc3\xa4"), 0);
+    auto main = [] { EXPECT_EQ(fiber_sleep(FIBER_USEC(10)), 0); };
+    join_cord(start_cord(main, attr));
+    EXPECT_EQ(fiber_cord_attr_destroy(attr), 0);
+    const File file = tracing.stop();
+    size_t found = 0;
+    for (const auto &[uuid, track] : file.tracks)
+        found += track.kind == Track::thread && track.name == "??[31m\xc3\xa4";
+    EXPECT_EQ(found, 1u);
+}
+
 TEST(Trace, CountsAndShowsTheEventsThatItDrops) {
     NOT_ON_SIM("has no writer beside the cords");
     Tracing tracing(64);
