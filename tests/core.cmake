@@ -6,6 +6,18 @@ fiberrt_test(NAME cord_exchange_test SOURCES cord_exchange_test.cc)
 fiberrt_test(NAME pool_stress_test SOURCES pool_stress_test.cc)
 fiberrt_test(NAME cord_stress_test SOURCES cord_stress_test.cc)
 
+# Whether run times agree with the kernel's count of CPU time. Emulated and simulated time do not.
+if(NOT CMAKE_CROSSCOMPILING)
+    fiberrt_test_program(accounting_cpu_test SOURCES accounting_cpu_test.cc)
+    foreach(backend uring ev)
+        if(have_${backend})
+            add_test(NAME accounting_cpu_test.${backend} COMMAND ${launcher} $<TARGET_FILE:accounting_cpu_test>)
+            set_tests_properties(accounting_cpu_test.${backend} PROPERTIES ENVIRONMENT FIBERRT_BACKEND=${backend}
+                SKIP_REGULAR_EXPRESSION "\\[  SKIPPED \\]" TIMEOUT ${test_timeout})
+        endif()
+    endforeach()
+endif()
+
 # stress_run(<program> <name> <label> <size> <argument>...): it once more, of another size.
 function(stress_run program name label size)
     add_test(NAME ${program}.${name} COMMAND ${launcher} $<TARGET_FILE:${program}> ${ARGN})

@@ -47,9 +47,34 @@ if(FIBERRT_GDB)
             PASS_REGULAR_EXPRESSION "\n1000 fibers have the same frames"
             ENVIRONMENT "FIBERRT_GDB_SCRIPT=${PROJECT_SOURCE_DIR}/gdb/fiberrt-gdb.py"
             ENVIRONMENT_MODIFICATION "FIBERRT_STACKS=set:${CMAKE_CURRENT_BINARY_DIR}/gdb_stacks.txt")
+
+        # Whether the static probes fire while gdb is attached to them, and only then.
+        if(FIBERRT_SDT_HEADER)
+            add_executable(gdb_probes gdb_probes.c)
+            set_target_properties(gdb_probes PROPERTIES C_STANDARD 99)
+            target_compile_options(gdb_probes PRIVATE -Wall -Wextra -g -O1)
+            target_compile_definitions(gdb_probes PRIVATE _GNU_SOURCE)
+            target_link_libraries(gdb_probes PRIVATE fiberrt)
+            foreach(backend uring ev sim unannounced)
+                set(environment FIBERRT_BACKEND=${backend})
+                if(backend STREQUAL "unannounced")
+                    set(environment FIBERRT_BACKEND=sim FIBERRT_PROBES=1)
+                elseif(NOT have_${backend} AND NOT backend STREQUAL "sim")
+                    continue()
+                endif()
+                add_test(NAME gdb_probes.${backend} COMMAND ${FIBERRT_GDB} -nx -batch
+                    -x ${CMAKE_CURRENT_SOURCE_DIR}/gdb_probes.py $<TARGET_FILE:gdb_probes>)
+                set_tests_properties(gdb_probes.${backend} PROPERTIES LABELS switch ENVIRONMENT "${environment}"
+                    SKIP_REGULAR_EXPRESSION "SKIPPED:" PASS_REGULAR_EXPRESSION "\nThe result is 0\n"
+                    TIMEOUT ${test_timeout})
+            endforeach()
+        else()
+            message(WARNING "sys/sdt.h was not found (package systemtap-sdt-dev): the library has no static probes, "
+                            "and the tests gdb_probes are LEFT OUT.")
+        endif()
     endif()
 elseif("$ENV{FIBERRT_REQUIRE_GDB}")
     message(FATAL_ERROR "gdb was not found (package gdb), and FIBERRT_REQUIRE_GDB asks for it.")
 else()
-    message(WARNING "gdb was not found (package gdb): the tests gdb_backtrace and gdb_fibers are LEFT OUT.")
+    message(WARNING "gdb was not found (package gdb): the tests gdb_* are LEFT OUT.")
 endif()

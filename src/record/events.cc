@@ -90,23 +90,25 @@ struct Events {
         return record.current ? fibers.id_of(record.current) : ended;
     }
 
-    // The fiber has the thread from now on.
-    static void runs(Cord& cord, CordRecord& record, Fiber* fiber, uint64_t now) {
+    // The fiber has the thread from now on. switched: by a switch; else it has gone on on its own stack.
+    static void runs(Cord& cord, CordRecord& record, Fiber* fiber, bool switched, uint64_t now) {
         FiberRecord& its = record_of(fiber);
-        bool first = Told && fiber->uses_stack() && !fiber->sp && !fiber->main_flow();
         if (its.key != key_of(record, fiber)) [[unlikely]] {
             meet(record, fiber, its, Doing::runnable, now);
-            first |= Told && !fiber->uses_stack();
         } else if (its.doing.load(std::memory_order_relaxed) >= first_wait) [[unlikely]] {
             account_runnable(its, now); // a direct switch, as by a transfer
         }
+        // A fiber may have waited, on its own stack, before its first switch to another one: then it has no sp yet.
+        bool unrun = fiber->uses_stack() ? !fiber->sp && !fiber->main_flow() : true;
+        bool first = Told && switched && unrun && !its.turns.load(std::memory_order_relaxed);
         account_run(its, now);
         record.current = fiber;
         record.current_record = &its;
         tell(record, [&](const RecorderConsumer& consumer) { consumer.runs(cord, fiber, first, now); });
     }
 
-    [[gnu::always_inline]] static inline void note_switch(Cord& cord, Fiber* to) {
+    // switched_to: by a switch; else `to` goes on on its own stack.
+    [[gnu::always_inline]] static inline void note_switch(Cord& cord, Fiber* to, bool switched_to) {
         uint64_t now = Clock::now();
         CordRecord& record = recorded(cord);
         uint64_t waker = waker_of(record);
@@ -117,7 +119,7 @@ struct Events {
             account_phase(record, Phase::runs, now);
         }
         look_at_queue(cord, record, waker, now);
-        runs(cord, record, to, now);
+        runs(cord, record, to, switched_to, now);
     }
 
     // The cord's current fiber runs on after a poll or a sleep, if it has not given way.
@@ -125,11 +127,11 @@ struct Events {
         Fiber* fiber = cord.sched.current;
         if (record.current || !fiber || fiber->sched.state != State::running) return;
         account_phase(record, Phase::runs, now);
-        runs(cord, record, fiber, now);
+        runs(cord, record, fiber, false, now);
     }
 
     static int make_switch(Cord& cord, Fiber* me, Fiber* next) {
-        note_switch(cord, next);
+        note_switch(cord, next, true);
         next->sched.state = State::running;
         if (cord.hooked & hooked_by_any_user) [[unlikely]] {
             cord.stack_in_use.hooked_from = me;
@@ -138,8 +140,8 @@ struct Events {
         return fiberrt_switch(&cord, next, me);
     }
 
-    static void switched(Cord& cord, Fiber*, Fiber* to) { note_switch(cord, to); }
-    static void resumed(Cord& cord, Fiber* me) { note_switch(cord, me); }
+    static void switched(Cord& cord, Fiber*, Fiber* to) { note_switch(cord, to, true); }
+    static void resumed(Cord& cord, Fiber* me) { note_switch(cord, me, false); }
 
     static void poll_begins(Cord& cord) {
         uint64_t now = Clock::now();

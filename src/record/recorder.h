@@ -35,7 +35,7 @@ struct RecorderConsumer {
     // The fiber, which does not run, is runnable. waker: the handle of the fiber that made it so; 0: the poll did. Not
     // called for a fiber that queues itself.
     void (*runnable)(Cord& cord, Fiber* fiber, uint64_t waker, uint64_t now);
-    // The fiber runs. first: it is its first turn; a fiber without a stack or a task: it has not been seen before.
+    // The fiber runs. first: it is its first turn; of a fiber without a stack: in this recording.
     void (*runs)(Cord& cord, Fiber* fiber, bool first, uint64_t now);
     // The fiber, which runs, begins this task; its handle is new since its last one.
     void (*task_begins)(Cord& cord, Fiber* fiber, void* (*fn)(void*), uint64_t now);

@@ -6,9 +6,12 @@
 #if defined FIBERRT_HAVE_SDT
 
 #include "base/mutex.h"
+#include "base/report.h"
 #include "core/begin.h"
 #include "core/cord.h"
+#include "core/life.h"
 #include "core/probes.h"
+#include "core/shared_wait.h"
 #include "core/wait.h"
 #include "io/op.h"
 #include "record/recorder.h"
@@ -40,6 +43,44 @@ const Op* op_of(const Fiber* fiber) {
     return fiber->wait->what == WaitFor::op ? static_cast<const Op*>(fiber->wait) : nullptr;
 }
 
+int descriptor_of(const Op& op) { return op.code == OpCode::close ? int(op.offset) : op.fd; }
+
+// Why a fiber waits: the object is the address of a primitive or the handle of a fiber or cord, else 0.
+struct Reason {
+    char text[80];
+    int descriptor;
+    uint64_t object;
+};
+
+Reason reason_of(const Wait* wait) {
+    Reason out = {{}, -1, 0};
+    Report text(-1);
+    text.put(text_of(wait->what));
+    switch (wait->what) {
+    case WaitFor::op: {
+        const auto* op = static_cast<const Op*>(wait);
+        text.put(name_of(op->code));
+        out.descriptor = descriptor_of(*op);
+        break;
+    }
+    case WaitFor::primitive:
+    case WaitFor::channel: {
+        const Waiter& waiter = *static_cast<const SyncWait*>(wait)->waiters;
+        text.put(waiter.kind->text);
+        out.object = reinterpret_cast<uintptr_t>(waiter.list);
+        break;
+    }
+    case WaitFor::fiber: out.object = fibers.id_of(static_cast<const JoinWait*>(wait)->target); break;
+    case WaitFor::foreign_fiber:
+    case WaitFor::cord: out.object = static_cast<const EndWait*>(wait)->target; break;
+    default: break;
+    }
+    text.take(out.text, sizeof out.text);
+    size_t length = strlen(out.text);
+    if (length && out.text[length - 1] == ' ') out.text[length - 1] = '\0'; // what follows is the object
+    return out;
+}
+
 void probe_stops(Cord& cord, Fiber* fiber, Doing, uint64_t) {
     uint64_t id = ran_last[cord.index] = fibers.id_of(fiber);
     State state = fiber->sched.state;
@@ -47,19 +88,14 @@ void probe_stops(Cord& cord, Fiber* fiber, Doing, uint64_t) {
         STAP_PROBE4(fiberrt, park, id, "waits for a wakeup", -1, uint64_t{0});
     }
     if (state != State::waiting) return;
-    const char* reason = text_of(fiber->wait->what);
-    uint64_t object = 0;
-    int descriptor = -1;
     if (const Op* op = op_of(fiber)) {
-        reason = name_of(op->code);
-        descriptor = op->fd;
-        STAP_PROBE3(fiberrt, submit, id, reason, descriptor);
-    } else if (is_sync_wait(fiber->wait->what)) {
-        const Waiter& waiter = *static_cast<const SyncWait*>(fiber->wait)->waiters;
-        reason = waiter.kind->text;
-        object = reinterpret_cast<uintptr_t>(waiter.list);
+        const char* name = name_of(op->code);
+        int descriptor = descriptor_of(*op);
+        STAP_PROBE3(fiberrt, submit, id, name, descriptor);
     }
-    STAP_PROBE4(fiberrt, park, id, reason, descriptor, object);
+    Reason reason = reason_of(fiber->wait);
+    const char* text = reason.text;
+    STAP_PROBE4(fiberrt, park, id, text, reason.descriptor, reason.object);
 }
 
 void probe_runnable(Cord&, Fiber* fiber, uint64_t waker, uint64_t) {
@@ -68,7 +104,8 @@ void probe_runnable(Cord&, Fiber* fiber, uint64_t waker, uint64_t) {
     if (fiber->sched.state == State::queued && fiber->uses_stack()) {
         if (const Op* op = op_of(fiber)) {
             const char* name = name_of(op->code);
-            STAP_PROBE4(fiberrt, complete, id, name, op->fd, op->result);
+            int descriptor = descriptor_of(*op);
+            STAP_PROBE4(fiberrt, complete, id, name, descriptor, op->result);
         }
     }
     STAP_PROBE2(fiberrt, wake, id, waker);
