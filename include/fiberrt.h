@@ -2350,7 +2350,7 @@ FIBERRT_API int fiber_accounting_stop(void) FIBERRT_LINKNAME(fiber_accounting_st
 #define FIBER_WAIT_FIBER    4 /* the end of another fiber or of a cord */
 #define FIBER_WAIT_CHILDREN 5 /* the children of a scope */
 #define FIBER_WAIT_WAKEUP   6 /* fiber_yield and fiber_transfer */
-#define FIBER_WAIT_OTHER    7 /* pools, offloaded functions, hosted fibers */
+#define FIBER_WAIT_OTHER    7 /* pools, offloaded functions, hosted fibers; of a hosted fiber: its host has it */
 #define FIBER_WAIT_KINDS    8
 
 /* The times of a fiber, or of several added up. */

@@ -316,6 +316,7 @@ void hosted_leave(Cord& cord) {
     cord.executor.entered_by->extras.flags &= uint8_t(~flag_entered);
     cord.sched.current = cord.executor.entered_by;
     cord.executor.entered_by = nullptr;
+    record_change_of_hands(cord, fiber);
 }
 
 void hosted_offer(Cord& cord, Fiber* fiber) {
