@@ -1955,12 +1955,15 @@ typedef int (*fiber_step_t)(void *user, int64_t result);
 
 /* Bits of `flags` of fiber_op_t. */
 #define FIBER_OP_TIMED 1u /* the wait ends with -ETIMEDOUT after timeout_ns nanoseconds */
+#define FIBER_OP_REASON 2u /* FIBER_OP_YIELD tells why it waits: address is a text, "waits in Recv", of which dumps and
+                              fiber_info tell up to 63 bytes; target is fiber_info's wait_object, or 0. If target is a
+                              fiber's id, only that fiber is to end the wait. The text must stay valid meanwhile */
 
 /* An operation record: 400 bytes, of fixed layout. All zero bytes are a fresh one. The host touches no member while the
  * operation is under way. */
 typedef struct fiber_op {
     uint32_t code;        /* FIBER_OP_* */
-    uint32_t flags;       /* FIBER_OP_TIMED or 0 */
+    uint32_t flags;       /* FIBER_OP_TIMED, FIBER_OP_REASON, or 0 */
     fiber_t fiber;        /* the hosted fiber that waits; in a step zero is the calling fiber */
     void *user;           /* the host's own */
     int64_t timeout_ns;   /* of FIBER_OP_TIMED */
@@ -2126,9 +2129,10 @@ typedef struct {
  * Reads what the library knows of a fiber into *out. The fiber may belong to any cord, and may run meanwhile: the
  * library neither stops its thread nor waits for it. The state, the members about the wait, stack_used and function are
  * of one moment. For a fiber that runs, or continues again and again while it is looked at, `still` is 0; so it is for a
- * hosted fiber of another cord, and for any fiber of another cord where the kernel has no membarrier(2) or
- * process_vm_readv(2). With a size that ends before parent_scope, the call takes some nanoseconds, otherwise some
- * microseconds, and the first such call of a process with threads some milliseconds. One thread looks at a time.
+ * hosted fiber of another cord that is handed out, and for any fiber of another cord where the kernel has no
+ * membarrier(2) or process_vm_readv(2). With a size that ends before parent_scope, the call takes some nanoseconds,
+ * otherwise some microseconds, and the first such call of a process with threads some milliseconds. One thread looks at
+ * a time.
  *
  * Errors: -EINVAL out is NULL or size is 0; -ESRCH the fiber ended meanwhile.
  */
@@ -2346,7 +2350,7 @@ FIBERRT_API int fiber_accounting_stop(void) FIBERRT_LINKNAME(fiber_accounting_st
 #define FIBER_WAIT_FIBER    4 /* the end of another fiber or of a cord */
 #define FIBER_WAIT_CHILDREN 5 /* the children of a scope */
 #define FIBER_WAIT_WAKEUP   6 /* fiber_yield and fiber_transfer */
-#define FIBER_WAIT_OTHER    7 /* pools, offloaded functions, hosted fibers */
+#define FIBER_WAIT_OTHER    7 /* pools, offloaded functions, hosted fibers; of a hosted fiber: its host has it */
 #define FIBER_WAIT_KINDS    8
 
 /* The times of a fiber, or of several added up. */

@@ -67,7 +67,8 @@ bool is_point(uint32_t code) {
 int64_t fiberrt::api::begin_hosted_op(Cord& cord, Fiber* fiber, HostedOp& op) {
     fiber_op_t& r = record_of(op);
     int64_t timeout_ns = r.flags & FIBER_OP_TIMED ? r.timeout_ns : FIBER_FOREVER;
-    if ((r.flags & ~FIBER_OP_TIMED) || r.reserved[0] || timeout_ns < 0) return -EINVAL;
+    if ((r.flags & ~(FIBER_OP_TIMED | FIBER_OP_REASON)) || r.reserved[0] || timeout_ns < 0) return -EINVAL;
+    if (r.flags & FIBER_OP_REASON && (r.code != FIBER_OP_YIELD || !r.address)) return -EINVAL;
     if (fiber->sched.pending && is_point(r.code)) return check_pending(cord, fiber);
     op.deadline = deadline_after(cord, timeout_ns);
     switch (r.code) {

@@ -342,6 +342,12 @@ inline void observers_switched(Cord& cord, Fiber* from, Fiber* to) {
     if (cord.hooked & hooked_by_any_user) cord.observer.ops->switched(cord, from, to);
 }
 
+// Tells the recorder that a stackless fiber was handed out to its host, which runs it without a switch, or given back.
+inline void record_change_of_hands(Cord& cord, Fiber* fiber) {
+    if (cord.hooked & hooked_by_recorder) [[unlikely]]
+        cord.recorder.ops->changes_hands(cord, fiber);
+}
+
 // Tells the recorder that a fiber has ended, while the fiber's handle is still valid.
 inline void record_end(Cord& cord, Fiber* fiber) {
     if (cord.hooked & hooked_by_recorder) [[unlikely]]

@@ -8,6 +8,7 @@
 
 #include "base/list.h"
 #include "base/relaxed.h"
+#include "core/hooks.h" // FIBERRT_THREAD_SANITIZER
 #include "core/remote_requests.h"
 #include "core/slots.h"
 #include "core/stack_pool.h"
@@ -72,7 +73,7 @@ constexpr uint8_t mark_exceptions = 1; // it was parked with C++ exceptions caug
 constexpr uint8_t mark_looked = 128;   // another thread looks at it, and wants to know whether it continues meanwhile
 
 // Bits of Fiber::sched.step_flags. None is a bit of marks, in the same byte. So a set bit means a hosted fiber; zero
-// proves nothing, because a hosted fiber without a step may have none of them.
+// proves nothing, because a hosted fiber without a step may have none of them. mark_looked may be set beside them.
 constexpr uint8_t step_flag_set = 2; // it has a step
 constexpr uint8_t step_flag_op = 4;  // call.op is valid; it continues before the step is called
 // Fast path: the step is called with 0, and the executor has nothing to do afterwards.
@@ -106,6 +107,13 @@ struct alignas(64) Fiber {
         uint8_t pending;      // Pending bits; zero: the next call need not fail
         Relaxed<bool> permit; // one wakeup is remembered
 
+        // The step flags change on the fiber's own thread only, while another thread may set or clear mark_looked. A lost
+        // mark lets that thread look again, and a mark that is left makes the next turn slower.
+        uint8_t its_step_flags() const { return __atomic_load_n(&step_flags, __ATOMIC_RELAXED); }
+        void set_step_flags(uint8_t flags) { __atomic_store_n(&step_flags, flags, __ATOMIC_RELAXED); }
+        void add_step_flag(uint8_t flag) { set_step_flags(its_step_flags() | flag); }
+        void drop_step_flags(uint8_t flags) { set_step_flags(uint8_t(its_step_flags() & ~flags)); }
+
         // The word of a fiber with a step and this state, to which step_flag_plain applies.
         static constexpr uint32_t plain_word(State state) {
             struct Bytes {
@@ -114,9 +122,15 @@ struct alignas(64) Fiber {
             return std::bit_cast<uint32_t>(
                 Bytes{step_flag_set | step_flag_plain, uint8_t(state), pending_noswitch, false});
         }
-        // For the fiber's own thread, the only writer of the bytes: no atomic load, as compilers do not make such a
-        // load part of a comparison.
-        uint32_t word() const { return *reinterpret_cast<const Word*>(this); }
+        // For the fiber's own thread, the only writer of the bytes except of mark_looked: no atomic load, as compilers do
+        // not make such a load part of a comparison.
+        uint32_t word() const {
+#if FIBERRT_THREAD_SANITIZER
+            return __atomic_load_n(reinterpret_cast<const Word*>(this), __ATOMIC_RELAXED);
+#else
+            return *reinterpret_cast<const Word*>(this);
+#endif
+        }
         void set_word(uint32_t word) { __atomic_store_n(reinterpret_cast<Word*>(this), word, __ATOMIC_RELAXED); }
 
         // The fiber, which gave way, continues without a switch: clears the marks, and sets the state, by one store.
@@ -253,7 +267,7 @@ struct alignas(64) Fiber {
     // Whether it runs on a stack: one that it has taken or will take, or its thread's. The cord's executor runs the
     // others.
     bool uses_stack() const { return stack_class != StackPool::no_stack; }
-    bool has_op() const { return sched.step_flags & step_flag_op; }
+    bool has_op() const { return sched.its_step_flags() & step_flag_op; }
 
     // Sets the members that fiber_create expects to be empty: in a new slot, and when the cord discards a fiber that
     // has not ended. A fiber that ends in order leaves them empty.

@@ -28,7 +28,7 @@ inline bool in_hook(const Cord& cord) { return cord.no_switch.floor >= hook_sect
     if (cord.no_switch.depth++ == 0) noswitch_entered();
     Fiber* me = cord.sched.current;
     me->sched.pending |= pending_noswitch;
-    if (!me->uses_stack()) me->sched.step_flags &= uint8_t(~step_flag_plain); // a step may leave the section open
+    if (!me->uses_stack()) me->sched.drop_step_flags(step_flag_plain); // a step may leave the section open
 }
 [[gnu::always_inline]] inline void noswitch_leave(Cord& cord) {
     Fiber* me = cord.sched.current;

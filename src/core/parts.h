@@ -96,6 +96,8 @@ struct RecorderOps {
     // Around the sleep of the thread; in a foreign loop: around the time in which the loop has the thread.
     void (*sleeps)(Cord& cord);
     void (*woke)(Cord& cord);
+    // A stackless fiber was handed out to its host; or the host has begun its operation, and it waits or is runnable.
+    void (*changes_hands)(Cord& cord, Fiber* fiber);
     // The fiber, which runs, begins a task of a pool. When the task has ended and the fiber goes on, `ended` is called,
     // then `renewed`: the fiber has a new handle.
     void (*task_begins)(Cord& cord, Fiber* fiber, void* (*fn)(void*));

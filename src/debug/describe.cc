@@ -88,10 +88,12 @@ void describe_wait(const Snapshot& seen, fiber_info_t* out) {
         out->wait_fiber = waits_for(seen);
         if (seen.wait.what == WaitFor::op) out->wait_fd = seen.wait.op.fd;
     } else {
-        text.put(text_of(seen.state));
+        put_state_without_wait(text, seen);
         if (seen.state == State::transferring) {
-            text.id(seen.transferred);
             out->wait_object = out->wait_fiber = seen.transferred;
+        } else if (seen.state == State::yielding && seen.reason[0]) {
+            out->wait_object = seen.reason_about;
+            out->wait_fiber = fiber_of_reason(seen);
         }
     }
     text.take(out->wait, sizeof out->wait);

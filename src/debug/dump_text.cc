@@ -33,8 +33,7 @@ void put_plain(Report& r, const char* text) {
 
 void put_state(Report& r, const Snapshot& fiber) {
     if (fiber.still && fiber.has_wait) return put_wait(r, fiber.wait);
-    r.put(text_of(fiber.state));
-    if (fiber.state == State::transferring) fiber.still ? r.id(fiber.transferred) : r.put("another fiber");
+    put_state_without_wait(r, fiber);
 }
 
 void put_scopes(Report& r, const Snapshot& fiber, int64_t now) {

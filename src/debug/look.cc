@@ -52,6 +52,8 @@ void read_still(const Fiber* fiber, const Fiber& image, Snapshot& out) {
                   out.state == State::transferring || out.state == State::waiting;
     out.sp = parked ? static_cast<char*>(image.sp) : nullptr;
     out.has_wait = out.state == State::waiting && read_wait(fiber, image.wait, out.wait);
+    out.reason[0] = '\0';
+    if (out.state == State::yielding) read_reason(image, out);
     bool begun = parked || out.state == State::offered || out.state == State::handed_out;
     read_scopes(begun ? image.scopes : nullptr, out);
 }
@@ -129,16 +131,9 @@ int read(Fiber* fiber, fiber_t handle, const Place& place, Snapshot& out) {
     out.on_thread = place.on_thread;
     out.sleep_pc = place.sleep_pc;
     out.sleep_cfa = place.sleep_cfa;
-    out.still = out.state != State::running;
+    out.still = out.state != State::running && (out.state != State::handed_out || is_own(out.cord));
     if (out.still) read_still(fiber, *image, out);
     return 0;
-}
-
-// For a fiber without a stack: it has no mark.
-int look_without_a_mark(Fiber* fiber, fiber_t handle, Snapshot& out) {
-    int error = read(fiber, handle, {}, out);
-    out.still = out.still && is_own(out.cord);
-    return error;
 }
 
 // For a fiber of the calling thread's own cord.
@@ -160,9 +155,8 @@ void end_round(Look& look, bool visible) {
     if (look.error || !seen.still) return;
     // wake() ends the Wait before it sets the state.
     bool half_woken = seen.state == State::waiting && !seen.has_wait;
-    bool heeds_marks = seen.stack_class != StackPool::no_stack; // false: it is the slot's next fiber
-    seen.still = still && visible && same_state && !half_woken && heeds_marks;
-    look.settled = seen.still || !visible || !heeds_marks;
+    seen.still = still && visible && same_state && !half_woken;
+    look.settled = seen.still || !visible;
 }
 
 // Looks once at each of these fibers that is not settled: marks all of them, then reads all.
@@ -172,10 +166,7 @@ void look_once(Look* looks, int count, LookMore more) {
     for (Look* look = looks; look < looks + count; look++) {
         if (look->settled) continue;
         Fiber* fiber = look->fiber;
-        if (!fiber->uses_stack()) {
-            look->error = look_without_a_mark(fiber, look->handle, *look->seen);
-            look->settled = true;
-        } else if (is_own(fiber->cord.load(std::memory_order_acquire))) {
+        if (is_own(fiber->cord.load(std::memory_order_acquire))) {
             look->error = look_at_own(*look, more);
             look->settled = true;
         } else {
@@ -217,7 +208,7 @@ int look(Fiber* fiber, fiber_t handle, Snapshot& out) { return look(fiber, handl
 int look(Fiber* fiber, fiber_t handle, Snapshot& out, LookMore more, void* arg) {
     KeepErrno keep;
     Look look = {fiber, handle, &out, arg};
-    if (!more && fiber->uses_stack() && is_own(fiber->cord.load(std::memory_order_acquire))) {
+    if (!more && is_own(fiber->cord.load(std::memory_order_acquire))) {
         look.error = look_at_own(look, nullptr); // without the mutex
     } else {
         for (int tries = 0; tries < tries_most && !look.settled; tries++) look_once(&look, 1, more);
@@ -249,7 +240,8 @@ bool look_at_one_moment(Look* looks, int count, LookMore more) {
 }
 
 uint64_t waits_for(const Snapshot& fiber) {
-    if (!fiber.still || !fiber.has_wait) return 0;
+    if (!fiber.still) return 0;
+    if (!fiber.has_wait) return fiber_of_reason(fiber);
     switch (fiber.wait.what) {
     case WaitFor::fiber:
     case WaitFor::foreign_fiber: return fiber.wait.target;

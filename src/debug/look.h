@@ -9,6 +9,9 @@
 //     block, its Wait, its stack                    because of C++ exceptions, and clears all marks
 //     is the mark still set?  ── no ──▶ again
 //
+// A stackless fiber continues where its turn begins (result_for in src/stackless). While its host may run it, it counts
+// as running, except for its own cord's thread.
+//
 // If the mark is still set, the fiber has stood still meanwhile, and all values belong together. If the fiber continued
 // each time, the snapshot says that it runs. A fiber's Wait and stack lie in memory that the fiber may free when it
 // continues; so copy_readable() reads them.
@@ -79,6 +82,8 @@ struct Snapshot {
     int64_t deadline;     // of the wait itself; `never`: none
     bool has_wait;        // state waiting, and `wait` is valid
     WaitSnapshot wait;
+    char reason[64];       // state yielding: why, in the words of the fiber's host (FIBER_OP_REASON); empty: not told
+    uint64_t reason_about; // with a reason: a fiber's handle, or another number of the host's; 0: none
     static constexpr int scopes_most = 8;
     ScopeSnapshot scopes[scopes_most]; // the innermost ones, innermost first
     int scope_count;
@@ -127,6 +132,11 @@ bool look_at_one_moment(Look* looks, int count, LookMore more);
 
 // The handle of the only fiber that can end the wait; 0: there is none, or others could.
 uint64_t waits_for(const Snapshot& fiber);
+
+// The handle of the fiber that the reason names; 0: it names none.
+inline uint64_t fiber_of_reason(const Snapshot& fiber) {
+    return fiber.reason[0] && fiber.reason_about >> 56 == uint64_t(Tag::fiber) ? fiber.reason_about : 0;
+}
 
 // The handle of the fiber of a slot, also if the slot has been given to another one since; 0: there is none.
 inline uint64_t id_in(const Fiber* fiber) {

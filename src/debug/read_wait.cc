@@ -8,6 +8,7 @@
 #include "core/handles.h"
 #include "core/life.h"
 #include "io/op.h"
+#include "stackless/record.h"
 #include "sync/waiting.h"
 
 namespace fiberrt {
@@ -109,6 +110,16 @@ bool read_wait(const Fiber* fiber, const Wait* at, WaitSnapshot& out) {
     }
     default: return true;
     }
+}
+
+void read_reason(const Fiber& image, Snapshot& out) {
+    if (image.uses_stack() || !image.has_op()) return;
+    Copy<fiber_op_t> record;
+    const auto* from = reinterpret_cast<const char*>(image.call.op) - offsetof(fiber_op_t, internal);
+    if (!record.take(reinterpret_cast<const fiber_op_t*>(from)) || !(record->flags & FIBER_OP_REASON)) return;
+    ptrdiff_t copied = copy_readable(out.reason, record->address, sizeof out.reason - 1);
+    out.reason[copied > 0 ? copied : 0] = '\0';
+    out.reason_about = record->target;
 }
 
 void read_scopes(const Scope* at, Snapshot& out) {

@@ -53,7 +53,7 @@ struct Edges {
 Edges edges_of(const Snapshot& seen) {
     if (!seen.still) return {};
     if (seen.state == State::transferring) return {seen.transferred, 0};
-    if (!seen.has_wait) return {};
+    if (!seen.has_wait) return {waits_for(seen), 0};
     switch (seen.wait.what) {
     case WaitFor::cord: return {main_flow_of(seen.wait.target), 0};
     case WaitFor::children: return {0, seen.wait.for_all ? seen.wait.target : 0};

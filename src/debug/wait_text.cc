@@ -43,8 +43,32 @@ void put_wait(Report& r, const WaitSnapshot& wait) { // coverage: names
     }
 }
 
+namespace {
+
+// Puts the host's reason. False: it has given none.
+bool put_reason(Report& r, const Snapshot& seen) {
+    if (!seen.still || seen.state != State::yielding || !seen.reason[0]) return false;
+    for (const char* c = seen.reason; *c; c++) r.put(uint8_t(*c) < 0x20 || *c == 0x7f ? '?' : *c);
+    return true;
+}
+
+} // namespace
+
+void put_state_without_wait(Report& r, const Snapshot& seen) {
+    if (put_reason(r, seen)) {
+        if (uint64_t fiber = fiber_of_reason(seen)) {
+            r.put(' ');
+            r.id(fiber);
+        }
+        return;
+    }
+    r.put(text_of(seen.state));
+    if (seen.state == State::transferring) seen.still ? r.id(seen.transferred) : r.put("another fiber");
+}
+
 void put_wait_kind(Report& r, const Snapshot& seen) { // coverage: names
     if (!seen.still || !seen.has_wait) {
+        if (put_reason(r, seen)) return;
         r.put(text_of(seen.state));
         if (seen.state == State::transferring) r.put("another fiber");
         return;

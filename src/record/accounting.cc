@@ -62,6 +62,15 @@ void account_begin(FiberRecord& its, uint64_t key, void* function, Doing doing, 
     its.key = key;
 }
 
+void account_change(FiberRecord& its, Doing doing, uint64_t now) {
+    uint64_t passed = now - its.since.load(std::memory_order_relaxed);
+    Doing before = its.doing.load(std::memory_order_relaxed);
+    its.since.store(now, std::memory_order_relaxed);
+    add_to(before >= first_wait ? its.waits[int(before) - int(first_wait)] : its.runnable, passed);
+    its.doing.store(doing, std::memory_order_release);
+    its.settled.store(now, std::memory_order_release);
+}
+
 void account_end(CordRecord& cord, Fiber* fiber, FiberRecord& its, uint64_t now, uint64_t fibers) {
     Times times;
     Doing doing;

@@ -35,6 +35,9 @@ inline void account_runnable(FiberRecord& its, uint64_t now) {
     its.settled.store(now, std::memory_order_release);
 }
 
+// The fiber, which did not run, does something else from now on, and does not run either.
+void account_change(FiberRecord& its, Doing doing, uint64_t now);
+
 // The fiber, which was runnable, runs from now on.
 inline void account_run(FiberRecord& its, uint64_t now) {
     uint64_t runnable = now - its.since.load(std::memory_order_relaxed);

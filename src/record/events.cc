@@ -184,6 +184,22 @@ struct Events {
         go_on(cord, record, now);
     }
 
+    static void changes_hands(Cord& cord, Fiber* fiber) {
+        uint64_t now = Clock::now();
+        CordRecord& record = recorded(cord);
+        FiberRecord& its = record_of(fiber);
+        Doing doing = doing_now(fiber, Doing::waits_for_other);
+        look_at_queue(cord, record, waker_of(record),
+                      now); // a later look would find it there, and take it for runnable
+        if (its.key != key_of(record, fiber)) [[unlikely]] {
+            meet(record, fiber, its, doing, now);
+        } else {
+            account_change(its, doing, now);
+        }
+        if (doing == Doing::runnable) return; // that was told
+        tell(record, [&](const RecorderConsumer& consumer) { consumer.stops(cord, fiber, doing, now); });
+    }
+
     static void task_begins(Cord& cord, Fiber* fiber, void* (*fn)(void*)) {
         uint64_t now = Clock::now();
         CordRecord& record = recorded(cord);
@@ -248,8 +264,8 @@ struct Events {
         if (consumers) go_on(cord, record, now);
     }
 
-    static constexpr RecorderOps ops = {make_switch, switched,    resumed, poll_begins, poll_ends, sleeps,
-                                        woke,        task_begins, renewed, ended,       end};
+    static constexpr RecorderOps ops = {make_switch, switched,      resumed,     poll_begins, poll_ends, sleeps,
+                                        woke,        changes_hands, task_begins, renewed,     ended,     end};
 };
 
 template <class Clock>

@@ -30,7 +30,8 @@ struct RecorderConsumer {
     void (*cord_begins)(Cord& cord, uint64_t now);
     void (*cord_ends)(Cord& cord, uint64_t now);
     // The fiber stops running. why: what it does instead; if it waits: fiber->wait is its Wait, where the state is
-    // `waiting` (core/fiber.h). A fiber that calls a poll stops, too, and runs again after it.
+    // `waiting` (core/fiber.h). A fiber that calls a poll stops, too, and runs again after it. A stackless fiber that
+    // does not run is handed out to its host, or given back by it.
     void (*stops)(Cord& cord, Fiber* fiber, Doing why, uint64_t now);
     // The fiber, which does not run, is runnable. waker: the handle of the fiber that made it so; 0: the poll did. Not
     // called for a fiber that queues itself.

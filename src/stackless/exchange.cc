@@ -19,7 +19,9 @@ namespace {
     }
     HostedOp& hosted = hosted_op(op);
     hosted.result = &op.result;
-    return hosted_start(cord, fiber, hosted, begin) != hosted_waits;
+    if (hosted_start(cord, fiber, hosted, begin) != hosted_waits) return 1;
+    if (!fiber->step) record_change_of_hands(cord, fiber);
+    return 0;
 }
 
 struct Batch {
@@ -56,6 +58,7 @@ void Batch::take(Cord& cord) {
         HostedOp* done;
         Fiber* fiber = hosted_take(cord, &result, &done);
         if (!fiber) return;
+        record_change_of_hands(cord, fiber);
         put(handle_of(fiber), fiber->user(), done ? &record_of(*done) : nullptr, result);
     }
 }

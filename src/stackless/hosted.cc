@@ -16,8 +16,11 @@ namespace {
 // gone, and a step that always returns nonsense would never end.
 int step_of_none(void*, int64_t) { return -1; }
 
-// The result that the fiber's next turn receives; hosted_waits: the fiber waits again.
+// The result that the fiber's next turn receives; hosted_waits: the fiber waits again. Each turn begins here, or is a
+// plain one, which has no mark: so here the fiber continues, for a thread that looks at it (debug/look.h).
 inline int64_t result_for(Cord& cord, Fiber* fiber) {
+    if (fiber->sched.its_step_flags() & mark_looked) [[unlikely]]
+        fiber->sched.drop_step_flags(mark_looked);
     if (!fiber->has_op()) return fiber->resume;
     Acting acting(cord, fiber);
     int64_t result = fiber->call.op->go_on(cord, fiber, *fiber->call.op);
@@ -25,7 +28,7 @@ inline int64_t result_for(Cord& cord, Fiber* fiber) {
         if (fiber->step == step_of_none) stop(cord, fiber, -ECANCELED); // the first stop came before this wait
         return result;
     }
-    fiber->sched.step_flags &= uint8_t(~step_flag_op);
+    fiber->sched.drop_step_flags(step_flag_op);
     *fiber->call.op->result = result;
     return result;
 }
@@ -46,7 +49,7 @@ void step_yields(Cord& cord, Fiber* fiber) {
 
 void again(Cord& cord, Fiber* fiber) {
     int error = refused(cord, fiber);
-    if (!error) fiber->sched.step_flags |= step_flag_plain;
+    if (!error) fiber->sched.add_step_flag(step_flag_plain);
     make_runnable(cord, fiber, State::queued, error);
 }
 
@@ -67,7 +70,7 @@ int64_t begin_now(Cord& cord, Fiber* fiber, HostedOp& op) {
 // Handles a step's return value. run_plain_turns() handles the ordinary FIBER_STEP_AGAIN itself.
 [[gnu::noinline]] void step_returned(Cord& cord, Fiber* fiber, int how) {
     cord.no_switch.depth = 0; // a section that the step left open ends with it
-    fiber->sched.step_flags &= uint8_t(~step_flag_plain);
+    fiber->sched.drop_step_flags(step_flag_plain);
     if (fiber->sched.state != State::running) { // it has started an operation
         if (how != FIBER_STEP_WAIT) misused_while_waiting(cord, fiber);
         return;
@@ -98,7 +101,7 @@ void run_hooked_turn(Cord& cord, Fiber* executor, Fiber* fiber) {
 
 int64_t has_been_done(Cord&, Fiber*, HostedOp& op) { return op.returned; }
 
-bool has_step(const Fiber* fiber) { return fiber && fiber->sched.step_flags & step_flag_set; }
+bool has_step(const Fiber* fiber) { return fiber && fiber->sched.its_step_flags() & step_flag_set; }
 
 // Makes the executor the current fiber again, before the thread does something other than steps. Tells the observer of
 // the last step's end: that step may have been the first to set an ambient value on this cord.
@@ -241,7 +244,7 @@ int hosted_create(Cord& cord, Kind kind, fiber_step_t step, void* user, uint8_t 
     fiber->sched.pending = pending_noswitch; // for its whole life: it never switches
     fiber->step = step;
     fiber->set_user(user);
-    fiber->sched.step_flags = step ? step_flag_set : 0;
+    fiber->sched.set_step_flags(step ? step_flag_set : 0);
     fiber->resume = 0;
     *out = fiber;
     return 0;
@@ -252,7 +255,7 @@ int64_t hosted_start(Cord& cord, Fiber* fiber, HostedOp& op, int64_t (*begin)(Co
     if (budget_spent(cord)) { // other fibers run first: nothing has been done yet that could be lost meanwhile
         op.begin = begin;
         op.go_on = begin_now;
-        fiber->sched.step_flags |= step_flag_op;
+        fiber->sched.add_step_flag(step_flag_op);
         make_runnable(cord, fiber, State::queued, 0);
         return hosted_waits;
     }
@@ -260,7 +263,7 @@ int64_t hosted_start(Cord& cord, Fiber* fiber, HostedOp& op, int64_t (*begin)(Co
     Acting acting(cord, fiber);
     int64_t result = begin(cord, fiber, op);
     if (result == hosted_waits) {
-        fiber->sched.step_flags |= step_flag_op;
+        fiber->sched.add_step_flag(step_flag_op);
         return result;
     }
     *op.result = result;
@@ -293,7 +296,7 @@ void hosted_end(Cord& cord, Fiber* fiber, void* result, int error) {
     observers_switched(cord, nullptr, before);
     cord.sched.current = before;
     fiber->stack_class = 0; // the slot's next fiber may have a stack
-    fiber->sched.step_flags = 0;
+    fiber->sched.set_step_flags(0);
     fiber_finish(cord, fiber, result, error);
 }
 
@@ -313,6 +316,7 @@ void hosted_leave(Cord& cord) {
     cord.executor.entered_by->extras.flags &= uint8_t(~flag_entered);
     cord.sched.current = cord.executor.entered_by;
     cord.executor.entered_by = nullptr;
+    record_change_of_hands(cord, fiber);
 }
 
 void hosted_offer(Cord& cord, Fiber* fiber) {
@@ -327,7 +331,7 @@ void hosted_offer_done(Cord& cord, Fiber* fiber, HostedOp& op) {
     op.go_on = has_been_done;
     op.returned = *op.result;
     fiber->call.op = &op;
-    fiber->sched.step_flags |= step_flag_op;
+    fiber->sched.add_step_flag(step_flag_op);
     hosted_offer(cord, fiber);
 }
 

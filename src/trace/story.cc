@@ -226,12 +226,12 @@ void Story::after_run(Known& fiber, int64_t time) {
     case State::yielding:
     case State::transferring:
     case State::waiting:
+    case State::handed_out: // its host may run it, or let it wait
         fiber.phase = Phase::waits;
         wait_begins(fiber, fiber.parked, time);
         break;
     case State::created:
     case State::running: // it polls, or ends
-    case State::handed_out:
     case State::dead: break;
     }
 }

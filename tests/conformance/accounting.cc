@@ -648,6 +648,35 @@ TEST(Accounting, CountsTheStepsOfHostedFibers) {
     EXPECT_LE(steps.run_ns, cord_times().run_ns);
 }
 
+// A fiber without a step: it sleeps, is runnable, and is its host's, one after the other.
+TEST(Accounting, CountsTheWaitsOfFibersThatAreHandedOut) {
+    Accounting on;
+    fiber_t hosted{};
+    fiber_completion_t out{};
+    fiber_op_t record{};
+    fiber_op_t *op = &record;
+    EXPECT_EQ(expect_memory(fiber_hosted_new(&hosted, nullptr, nullptr, nullptr)), 0);
+    EXPECT_EQ(fiber_wakeup(hosted), 0);
+    ASSERT_EQ(fiber_exchange(nullptr, 0, &out, 1, FIBER_FOREVER), 1);
+    const int64_t got = fiber_now();
+    EXPECT_EQ(fiber_sleep(FIBER_MSEC(3)), 0); // the host has the fiber meanwhile
+    record.code = FIBER_OP_SLEEP;
+    record.fiber = hosted;
+    record.number = FIBER_MSEC(5);
+    const int64_t gave = fiber_now();
+    ASSERT_EQ(fiber_exchange(&op, 1, &out, 1, FIBER_FOREVER), 1);
+    const int64_t again = fiber_now();
+    fiber_times_t times{};
+    ASSERT_EQ(fiber_times(hosted, &times, sizeof times), 0);
+    EXPECT_GE(times.wait_ns[FIBER_WAIT_TIME], FIBER_MSEC(4));
+    EXPECT_LE(times.wait_ns[FIBER_WAIT_TIME], again - gave + FIBER_USEC(100));
+    EXPECT_GE(times.wait_ns[FIBER_WAIT_OTHER], FIBER_MSEC(2));
+    EXPECT_LE(times.wait_ns[FIBER_WAIT_OTHER], fiber_now() - got - FIBER_MSEC(4) + FIBER_USEC(100));
+    EXPECT_EQ(times.run_ns, 0);
+    EXPECT_EQ(fiber_hosted_end(hosted, nullptr), 0);
+    join(hosted);
+}
+
 TEST(Accounting, AFiberThatTransfersWaitsForAWakeup) {
     Accounting on;
     fiber_t me = self();

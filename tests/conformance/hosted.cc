@@ -1182,6 +1182,30 @@ TEST(Exchange, AYieldIsEndedByAWakeupThatCameBefore) {
     join(handed.fiber);
 }
 
+TEST(Exchange, AReasonIsForAYieldAndHasAText) {
+    char text[] = "waits in a test";
+    Handed handed;
+    fiber_completion_t out[1];
+    EXPECT_EQ(fiber_wakeup(handed.fiber), 0);
+    ASSERT_EQ(fiber_exchange(nullptr, 0, out, 1, FIBER_FOREVER), 1);
+    for (const uint32_t code : {FIBER_OP_SLEEP, FIBER_OP_RESCHEDULE, FIBER_OP_YIELD}) {
+        fiber_op_t *op = handed.next(code);
+        op->flags = FIBER_OP_REASON;
+        op->address = code == FIBER_OP_YIELD ? nullptr : text;
+        ASSERT_EQ(fiber_exchange(&op, 1, out, 1, FIBER_FOREVER), 1);
+        EXPECT_EQ(out[0].op, op);
+        EXPECT_EQ(out[0].result, -EINVAL);
+    }
+    fiber_op_t *op = handed.next(FIBER_OP_YIELD);
+    op->flags = FIBER_OP_REASON | FIBER_OP_TIMED;
+    op->timeout_ns = FIBER_MSEC(1);
+    op->address = text;
+    ASSERT_EQ(fiber_exchange(&op, 1, out, 1, FIBER_FOREVER), 1);
+    EXPECT_EQ(out[0].result, -ETIMEDOUT);
+    EXPECT_EQ(fiber_hosted_end(handed.fiber, nullptr), 0);
+    join(handed.fiber);
+}
+
 TEST(Exchange, MisuseIsReturned) {
     Handed one, two;
     fiber_completion_t out[4];

@@ -130,6 +130,155 @@ TEST(Look, TellsTheWaitsOfAnotherCord) {
     join_cord(cord);
 }
 
+namespace {
+
+// A cord that hosts two fibers. Each waits for a wakeup; the first tells why.
+struct Hosting {
+    std::array<fiber_op_t, 2> records{};
+    std::array<fiber_t, 2> hosted{};
+    std::array<char, 100> reason{};
+    uint64_t target = 0;
+    std::atomic<bool> hands_out{false}, may_give_back{false};
+
+    explicit Hosting(const char *why) { std::strncpy(reason.data(), why, reason.size() - 1); }
+
+    void run() {
+        std::array<fiber_op_t *, 2> ops{};
+        std::array<fiber_completion_t, 2> out{};
+        for (size_t i = 0; i < 2; i++) {
+            EXPECT_EQ(expect_memory(fiber_hosted_new(&hosted.at(i), nullptr, nullptr, nullptr)), 0);
+            EXPECT_EQ(fiber_wakeup(hosted.at(i)), 0);
+        }
+        for (int taken = 0; taken < 2;) taken += fiber_exchange(nullptr, 0, out.data(), 2, FIBER_FOREVER);
+        hands_out = true;
+        while (!may_give_back) EXPECT_EQ(fiber_sleep(FIBER_USEC(100)), 0);
+        for (size_t i = 0; i < 2; i++) {
+            fiber_op_t &op = records.at(i);
+            op.code = FIBER_OP_YIELD;
+            op.fiber = hosted.at(i);
+            if (i == 0) {
+                op.flags = FIBER_OP_REASON;
+                op.address = reason.data();
+                op.target = target;
+            }
+            ops.at(i) = &op;
+        }
+        int ended = 0;
+        int started = 2;
+        while (ended < 2) {
+            const int count = fiber_exchange(ops.data(), started, out.data(), 2, FIBER_FOREVER);
+            started = 0;
+            for (int i = 0; i < count; i++) {
+                EXPECT_EQ(out.at(size_t(i)).result, 0);
+                EXPECT_EQ(fiber_hosted_end(out.at(size_t(i)).fiber, nullptr), 0);
+                ended++;
+            }
+        }
+        for (fiber_t fiber : hosted) join(fiber);
+    }
+    void end() {
+        for (fiber_t fiber : hosted) EXPECT_EQ(fiber_wakeup(fiber), 0);
+    }
+};
+
+} // namespace
+
+TEST(Look, TellsTheWaitsOfHostedFibersOfAnotherCord) {
+    Hosting there("waits in Recv");
+    there.target = 4711;
+    auto body = [&] { there.run(); };
+    fiber_cord_t cord = start_cord(body);
+    await([&] { return there.hands_out.load(); });
+    fiber_info_t seen = info(there.hosted[0]);
+    EXPECT_EQ(seen.state, FIBER_RUNNING); // its host may run it
+    EXPECT_EQ(seen.still, 0);
+    EXPECT_STREQ(seen.wait, "");
+    there.may_give_back = true;
+    seen = at_rest(there.hosted[0]);
+    EXPECT_STREQ(seen.wait, "waits in Recv");
+    EXPECT_EQ(seen.wait_object, 4711u);
+    EXPECT_EQ(seen.wait_fiber, 0u);
+    EXPECT_EQ(seen.cord, cord.id);
+    seen = at_rest(there.hosted[1]);
+    EXPECT_STREQ(seen.wait, "waits for a wakeup");
+    EXPECT_EQ(seen.wait_object, 0u);
+    const std::string dump = dumped(0);
+    EXPECT_NE(dump.find("fiber " + hex(there.hosted[0].id) + " of cord " + hex(cord.id) + ": waits in Recv"),
+              std::string::npos)
+        << dump;
+    EXPECT_NE(dumped(FIBER_DUMP_GROUPED).find("1 fiber: waits in Recv\n    fiber " + hex(there.hosted[0].id)),
+              std::string::npos);
+    there.end();
+    join_cord(cord);
+}
+
+// The text is the host's: the library reads as much as it needs, and control characters do no harm.
+TEST(Look, KeepsTheBeginningOfAHostsReason) {
+    const std::string longer = "waits\x1b" + std::string(80, 'x');
+    Hosting there(longer.c_str());
+    fiber_t sleeper{};
+    auto sleeps = [] { EXPECT_EQ(fiber_sleep(FIBER_SEC(1000)), -ECANCELED); };
+    sleeper = start(sleeps);
+    there.target = sleeper.id;
+    there.may_give_back = true;
+    auto body = [&] { there.run(); };
+    fiber_cord_t cord = start_cord(body);
+    await([&] { return there.hands_out.load(); });
+    fiber_info_t seen = at_rest(there.hosted[0]);
+    EXPECT_EQ(std::string(seen.wait), "waits?" + std::string(57, 'x') + " " + hex(sleeper.id));
+    EXPECT_EQ(seen.wait_object, sleeper.id);
+    EXPECT_EQ(seen.wait_fiber, sleeper.id);
+    there.end();
+    join_cord(cord);
+    EXPECT_EQ(fiber_cancel(sleeper, nullptr), 0);
+    join(sleeper);
+}
+
+// While one thread runs hosted fibers, another one looks: each snapshot is of one moment, so a wait has its own reason.
+TEST(Look, SnapshotsOfHostedFibersAreOfOneMoment) {
+    std::atomic<bool> over{false};
+    std::atomic<uint64_t> id{0};
+    const std::array<const char *, 2> reasons{"waits one", "waits other"};
+    auto body = [&] {
+        fiber_t hosted{};
+        EXPECT_EQ(expect_memory(fiber_hosted_new(&hosted, nullptr, nullptr, nullptr)), 0);
+        EXPECT_EQ(fiber_wakeup(hosted), 0);
+        fiber_completion_t out{};
+        EXPECT_EQ(fiber_exchange(nullptr, 0, &out, 1, FIBER_FOREVER), 1);
+        id = hosted.id;
+        fiber_op_t record{};
+        for (uint64_t i = 0; !over; i++) {
+            record.code = FIBER_OP_YIELD;
+            record.flags = FIBER_OP_REASON;
+            record.fiber = hosted;
+            record.address = const_cast<char *>(reasons.at(i % 2));
+            record.target = 1 + i % 2;
+            fiber_op_t *op = &record;
+            EXPECT_EQ(fiber_exchange(&op, 1, &out, 1, 0), 0);
+            EXPECT_EQ(fiber_wakeup(hosted), 0);
+            EXPECT_EQ(fiber_exchange(nullptr, 0, &out, 1, FIBER_FOREVER), 1);
+        }
+        EXPECT_EQ(fiber_hosted_end(hosted, nullptr), 0);
+        join(hosted);
+    };
+    fiber_cord_t cord = start_cord(body);
+    await([&] { return id.load() != 0; });
+    int waits = 0;
+    auto looked = [&] {
+        for (int i = 0; i < often(2000, 5); i++) {
+            const fiber_info_t seen = info({id});
+            if (!seen.still || seen.state != FIBER_WAITING) continue;
+            waits++;
+            EXPECT_TRUE(seen.wait_object == 1 || seen.wait_object == 2);
+            EXPECT_STREQ(seen.wait, reasons.at(seen.wait_object == 2));
+        }
+        return waits > 0 || simulated(); // there the other cord stops only where the fiber does not wait
+    };
+    await(looked);
+    over = true;
+    join_cord(cord);
+}
+
 TEST(Look, TellsTheSameOfItsOwnCord) {
     Waiting here;
     auto body = [&] {

@@ -45,7 +45,7 @@ func (f *Fiber) await(run func()) error {
 	j := &job{}
 	f.employ(j, run)
 	for !j.done.Load() {
-		if err := f.park("Await"); err != nil && !j.done.Load() {
+		if err := f.park("Await", inAwait, 0); err != nil && !j.done.Load() {
 			return err
 		}
 	}

@@ -43,7 +43,7 @@ var workers sync.Map // of self.G() to *worker
 //export fiberrtGoCalled
 func fiberrtGoCalled(handle C.uintptr_t) {
 	if w, ok := workers.Load(self.G()); ok {
-		f := w.(*worker).fiber
+		f := w.(*worker).fiber.Load()
 		f.callbacks++
 		defer func() { f.callbacks-- }()
 	}

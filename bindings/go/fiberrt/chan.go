@@ -266,7 +266,7 @@ func (w *chanWait) wait(e exchanger) error {
 func (w *chanWait) waitForEnd() error {
 	defer addToDump(w)()
 	for {
-		if err := w.fiber.park(w.side.String()); err != nil {
+		if err := w.fiber.park(w.side.String(), inNilChan[w.side], 0); err != nil {
 			return err
 		}
 	}
@@ -285,7 +285,7 @@ func (w *chanWait) help(e exchanger) (done bool, err error) {
 	help.work <- helperJob{e, f.handle}
 	ended := false
 	for !ended {
-		err = f.park(w.side.String())
+		err = f.park(w.side.String(), inChan[w.side], uint64(uintptr(w.channel)))
 		if ended = help.poll(); !ended && err != nil {
 			help.stop()
 			done, ended = <-help.done, true

@@ -115,12 +115,16 @@ func (c *Cord) stopIfIdle() {
 // Starts an operation on the cord's thread; set fills its record. Its pointers must point to C memory, or to memory
 // that is pinned until the future has ended. If the operation cannot be started, the returned future has ended.
 // Anywhere.
-func (c *Cord) begin(call string, set func(op *raw.Op)) *Future {
+func (c *Cord) begin(call string, set func(op *raw.Op)) *Future { return c.beginAs(call, nil, set) }
+
+// Begins an operation by a fiber with a name; nil: the name of all such fibers.
+func (c *Cord) beginAs(call string, name raw.Text, set func(op *raw.Op)) *Future {
 	u := &Future{cord: c, call: call}
 	task, err := c.task(u)
 	if err != nil {
 		return u.stillborn(err)
 	}
+	task.Name = name
 	set(&task.Op)
 	c.thread.Start(task)
 	return u
@@ -215,7 +219,8 @@ func (c *Cord) SpawnC(fn, arg unsafe.Pointer) *Future {
 	if fn == nil {
 		return new(Future).stillborn(&Error{Call: "SpawnC", Errno: syscall.EINVAL})
 	}
-	return c.begin("SpawnC", func(op *raw.Op) {
+	name := nameOfC(fn)
+	return c.beginAs("SpawnC", name, func(op *raw.Op) {
 		op.Code = raw.OpCall
 		op.Function = uintptr(fn)
 		op.Address = arg

@@ -27,4 +27,10 @@
 // [Fiber.WithContext] is done. Its present wait and all later ones then return an error that is [context.Canceled]. A
 // panic ends only the fiber, and [Fiber.Join] returns it. A panic that no call has returned when all fibers have ended
 // is passed on by Run. Run returns when all fibers have ended.
+//
+// # Look inside
+//
+// [Dump], [WriteDump] and [ReadDump] tell what all fibers do, and [Fiber.Info] what one does: its name, its state, in
+// which call it waits, and its stack. [StartAccounting] measures how long fibers run and wait, and [StartTrace] writes
+// when they do. [WriteMetrics] is for monitoring, and [StartAgent] for the program fiberrt-top.
 package fiberrt

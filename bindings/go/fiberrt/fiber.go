@@ -11,6 +11,7 @@ import (
 	"sync/atomic"
 	"syscall"
 	"time"
+	"unsafe"
 
 	"example.com/fiberrt/bindings/go/internal/raw"
 	"example.com/fiberrt/bindings/go/internal/self"
@@ -35,6 +36,7 @@ type Fiber struct {
 	result int64   // the result of the operation
 	worker *worker // the coroutine that runs it; nil before its first turn and after its end
 	fn     func(f *Fiber)
+	entry  uintptr // the address of the user's function
 	number uint64
 	handle raw.Fiber
 
@@ -56,13 +58,17 @@ type Fiber struct {
 	stopCtx   context.CancelCauseFunc
 	cancelled bool
 	cause     error // the cause of the cancel
+	named     bool  // SetName has set name
+	name      string
+
+	meter meter
 }
 
 // Spawn makes a fiber that will run fn in its turn. Spawn always returns a fiber: if none could be made, the returned
 // fiber has ended, and [Fiber.Join] returns the reason.
 func (f *Fiber) Spawn(fn func(f *Fiber)) *Fiber {
 	f.check("Spawn")
-	return f.hub.spawn(fn)
+	return f.hub.spawn(fn, entryOf(fn))
 }
 
 // Reschedule lets every fiber that is runnable now have a turn, and returns, as [runtime.Gosched] does for goroutines.
@@ -102,7 +108,7 @@ func (f *Fiber) Join(other *Fiber) error {
 		return failure("Join", -int64(syscall.EDEADLK))
 	}
 	for other.join(f.handle) {
-		if err := f.park("Join"); err != nil && !other.ended.Load() {
+		if err := f.park("Join", inJoin, uint64(other.handle)); err != nil && !other.ended.Load() {
 			other.leave(f.handle)
 			return err
 		}
@@ -157,12 +163,6 @@ func (f *Fiber) cancel(cause error) {
 	raw.Cancel(f.handle)
 }
 
-// SetName sets the name that [Dump] prints. Up to 31 bytes are kept.
-func (f *Fiber) SetName(name string) {
-	f.check("SetName")
-	raw.SetName(f.handle, name)
-}
-
 // Panics unless the fiber's own goroutine calls: a call from another goroutine would break the runtime.
 func (f *Fiber) check(call string) {
 	if self.G() != f.g || f.callbacks > 0 {
@@ -181,8 +181,18 @@ func (f *Fiber) misused(call string) {
 	}
 }
 
-// Parks the fiber until it is woken. It may return without reason, so the caller must check its condition again.
-func (f *Fiber) park(call string) error { return f.ask(call, raw.OpPark) }
+// Parks the fiber until it is woken. It may return without reason, so the caller must check its condition again. why is
+// the reason that dumps tell. about is the handle of a fiber, or the address of something else, that f waits for; 0:
+// the reason says enough.
+func (f *Fiber) park(call string, why raw.Text, about uint64) error {
+	f.op.Flags, f.op.Address, f.op.Target = raw.OpReason, unsafe.Pointer(why), about
+	result := f.wait(raw.OpPark)
+	f.op.Flags, f.op.Address = 0, nil
+	if result < 0 {
+		return f.why(call, result)
+	}
+	return nil
+}
 
 // Starts the fiber's operation, with all members of the record except the code set by the caller, and waits for its
 // end.

@@ -61,7 +61,7 @@ func (u *Future) WaitOn(f *Fiber) (int64, error) {
 	}
 	f.hub.handOff = true
 	for u.join(f.handle) {
-		if err := f.park("WaitOn"); err != nil && u.leave(f.handle) {
+		if err := f.park("WaitOn", inWaitOn, 0); err != nil && u.leave(f.handle) {
 			return 0, err
 		}
 	}

@@ -35,7 +35,7 @@ func (g *Group) Go(fn func(f *Fiber) error) {
 	if h.turnOf == nil || self.G() != h.turnOf.g || h.turnOf.callbacks > 0 {
 		panic("fiberrt: Group.Go by a goroutine that is not a fiber of the group's Run")
 	}
-	f := h.spawn(func(f *Fiber) { f.verdict = fn(f) })
+	f := h.spawn(func(f *Fiber) { f.verdict = fn(f) }, entryOf(fn))
 	if f.ended.Load() {
 		g.failed(f.outcome)
 		return
@@ -68,7 +68,7 @@ func (g *Group) Wait() error {
 
 func (g *Group) wait() error {
 	for len(g.children) > 0 {
-		if err := g.owner.park("Wait"); err != nil {
+		if err := g.owner.park("Wait", inGroupWait, 0); err != nil {
 			return err
 		}
 	}

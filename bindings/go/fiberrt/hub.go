@@ -32,8 +32,9 @@ type hub struct {
 	turns  *raw.Turns
 	nops   int // operations for the next exchange
 	attr   raw.Attr
-	fibers []*Fiber // by number - 1; nil: the number is free
-	free   []uint64 // free numbers
+	names  map[uintptr]raw.Text // of fibers, by their functions
+	fibers []*Fiber             // by number - 1; nil: the number is free
+	free   []uint64             // free numbers
 	live   int
 	turnOf *Fiber // the fiber that runs
 	ready  queue  // runnable fibers
@@ -89,7 +90,7 @@ func Run(ctx context.Context, fn func(f *Fiber)) error {
 	}
 	h := &hub{
 		ctx: ctx, done: make(chan struct{}), oneProc: runtime.GOMAXPROCS(0) == 1,
-		lines: map[unsafe.Pointer]*chanLines{},
+		lines: map[unsafe.Pointer]*chanLines{}, names: map[uintptr]raw.Text{},
 	}
 	go h.lock(fn)
 	<-h.done
@@ -135,7 +136,7 @@ func (h *hub) run(fn func(f *Fiber)) {
 	}
 	defer h.stopWorkers()
 	stop := context.AfterFunc(h.ctx, func() { h.post(h.cancelAll) })
-	h.main = h.spawn(fn)
+	h.main = h.spawn(fn, entryOf(fn))
 	if h.main.ended.Load() {
 		h.err = h.main.outcome
 	}
@@ -160,8 +161,13 @@ func (h *hub) open() int {
 	if h.serviceOp, result = h.record(); result < 0 {
 		return result
 	}
+	var self raw.Fiber
+	if raw.Self(&self) == 0 {
+		raw.SetName(self, nameOfHub)
+		noticeAccounting(self)
+	}
 	h.fibers = append(h.fibers, nil)
-	h.serviceFiber, result = raw.Spawn(h.attr, service)
+	h.serviceFiber, result = raw.Spawn(h.attr, service, nameOfService)
 	return result
 }
 
@@ -201,7 +207,12 @@ func (h *hub) loop() {
 			f := h.ready.pop()
 			if f.resume != nil || h.begin(f) {
 				h.turnOf = f
-				if f.resume(); h.turnEnded {
+				if number := accounting.Load(); number != 0 {
+					h.meteredTurn(f, number)
+				} else {
+					f.resume()
+				}
+				if h.turnEnded {
 					h.end(f)
 				}
 			}
@@ -306,6 +317,7 @@ func (h *hub) serve() {
 		h.serviceOp = nil
 		return
 	}
+	h.serviceOp.Flags, h.serviceOp.Address = raw.OpReason, unsafe.Pointer(inService)
 	h.start(h.serviceOp, h.serviceFiber, service, raw.OpPark)
 	for _, fn := range posted {
 		fn()
@@ -363,8 +375,9 @@ func (h *hub) record() (*raw.Op, int) {
 }
 
 // Returns a fiber that will run fn, with its first turn in the cord's queue; or a fiber that has ended with an error.
-func (h *hub) spawn(fn func(f *Fiber)) *Fiber {
-	f := &Fiber{hub: h, fn: fn}
+// entry is the address of the user's function, after which the fiber is named.
+func (h *hub) spawn(fn func(f *Fiber), entry uintptr) *Fiber {
+	f := &Fiber{hub: h, fn: fn, entry: entry}
 	op, result := h.record()
 	if result < 0 {
 		return f.stillborn(result)
@@ -374,7 +387,7 @@ func (h *hub) spawn(fn func(f *Fiber)) *Fiber {
 		h.free = append(h.free, uint64(len(h.fibers)))
 	}
 	number := h.free[len(h.free)-1]
-	if f.handle, result = raw.Spawn(h.attr, number); result < 0 {
+	if f.handle, result = raw.Spawn(h.attr, number, h.nameOf(entry)); result < 0 {
 		h.records = append(h.records, op)
 		return f.stillborn(result)
 	}
@@ -397,7 +410,7 @@ func (h *hub) begin(f *Fiber) bool {
 		return false
 	}
 	w := h.worker()
-	w.fiber = f
+	w.fiber.Store(f)
 	f.worker, f.resume, f.giveWay, f.g = w, w.next, w.yield, w.g
 	return true
 }
@@ -425,6 +438,9 @@ func (h *hub) retire(f *Fiber) {
 	h.live--
 	if f.group != nil {
 		f.group.told(f)
+	}
+	if accounting.Load() != 0 {
+		f.keepTimes()
 	}
 	for _, joiner := range f.end() {
 		raw.Wakeup(joiner)

@@ -401,7 +401,7 @@ func TestOnlyTheFiberItselfWaits(t *testing.T) {
 			for _, call := range []func(){
 				func() { f.Reschedule() }, func() { f.Sleep(0) }, func() { f.Join(child) }, func() { f.Spawn(nil) },
 				func() { Recv(f, make(chan int, 1)) }, func() { Send(f, make(chan int, 1), 1) },
-				func() { f.SetName("x") }, func() { f.WithContext(context.Background(), nil) },
+				func() { f.SetName("x") }, func() { f.TraceBegin("x") }, func() { f.TraceEnd() }, func() { f.WithContext(context.Background(), nil) },
 				func() { f.Group() }, func() { group.Wait() },
 				func() { Await(f, func(context.Context) (int, error) { return 0, nil }) },
 			} {

@@ -7,6 +7,8 @@ package fiberrt
 import (
 	"iter"
 	"runtime/debug"
+	"sync/atomic"
+	"unsafe"
 
 	"example.com/fiberrt/bindings/go/internal/self"
 )
@@ -14,7 +16,7 @@ import (
 // A coroutine that runs fibers, one after the other. Only the hub, on its thread, makes and resumes workers.
 type worker struct {
 	hub     *hub
-	fiber   *Fiber // the fiber that it runs, or nil
+	fiber   atomic.Pointer[Fiber] // the fiber that it runs, or nil
 	g       uintptr
 	exiting bool // a fiber's function called Goexit: from then on the worker runs in deferred functions
 	next    func() (struct{}, bool)
@@ -35,7 +37,7 @@ func (h *hub) worker() *worker {
 		workers.Store(w.g, w)
 		defer workers.Delete(w.g)
 		if yield(struct{}{}) {
-			w.serve()
+			runWorker([2]uintptr{uintptr(unsafe.Pointer(w))}, w.serve)
 		}
 	})
 	w.next()
@@ -56,15 +58,15 @@ func (w *worker) serve() {
 		}
 	}()
 	for !stopped {
-		w.ends(w.fiber.call())
+		w.ends(w.fiber.Load().call())
 		stopped = !w.yield(struct{}{})
 	}
 }
 
 // Tells the hub, which has resumed this worker, that the fiber has ended.
 func (w *worker) ends(outcome error) {
-	w.fiber.outcome = outcome
-	w.fiber = nil
+	w.fiber.Load().outcome = outcome
+	w.fiber.Store(nil)
 	w.hub.turnEnded = true
 }
 

@@ -26,12 +26,13 @@ static int raw_exchange(void *ops, int op_count, void *out, int most, int64_t ti
     return fiber_exchange(ops, op_count, out, most, timeout_ns);
 }
 
-// Makes a detached hosted fiber for fiber_exchange, and wakes it for its first turn.
-static int raw_spawn(uint64_t *out, void *attr, uint64_t user) {
+// Makes a detached hosted fiber for fiber_exchange, with a name unless that is NULL, and wakes it for its first turn.
+static int raw_spawn(uint64_t *out, void *attr, uint64_t user, void *name) {
     fiber_t fiber;
     int error = fiber_hosted_new(&fiber, attr, NULL, (void *)(uintptr_t)user);
     if (error < 0) return error;
     *out = fiber.id;
+    if (name) fiber_set_name(fiber, name);
     return fiber_wakeup(fiber);
 }
 
@@ -70,6 +71,9 @@ const (
 
 // OpTimed is FIBER_OP_TIMED: TimeoutNs bounds the wait.
 const OpTimed = C.FIBER_OP_TIMED
+
+// OpReason is FIBER_OP_REASON: of OpPark, Address is a [Text] with the reason, and Target says what it waits for.
+const OpReason = C.FIBER_OP_REASON
 
 // ScopeShield is FIBER_SCOPE_SHIELD.
 const ScopeShield = C.FIBER_SCOPE_SHIELD
@@ -148,9 +152,9 @@ func (t *Turns) Exchange(n int, timeoutNs int64) int {
 }
 
 // Spawn makes a detached hosted fiber for [Turns.Exchange] and wakes it. Its completions have the number user.
-func Spawn(attr Attr, user uint64) (fiber Fiber, result int) {
+func Spawn(attr Attr, user uint64, name Text) (fiber Fiber, result int) {
 	var id C.uint64_t
-	result = int(C.raw_spawn(&id, unsafe.Pointer(attr), C.uint64_t(user)))
+	result = int(C.raw_spawn(&id, unsafe.Pointer(attr), C.uint64_t(user), unsafe.Pointer(name)))
 	return Fiber(id), result
 }
 

@@ -42,29 +42,36 @@ typedef long long swig_type_9;
 typedef long long swig_type_10;
 typedef long long swig_type_11;
 typedef long long swig_type_12;
-typedef long long swig_type_13;
+typedef _gostring_ swig_type_13;
 typedef long long swig_type_14;
 typedef long long swig_type_15;
 typedef long long swig_type_16;
 typedef long long swig_type_17;
-extern void _wrap_Swig_free_raw_8e8a0672565a2b03(uintptr_t arg1);
-extern uintptr_t _wrap_Swig_malloc_raw_8e8a0672565a2b03(swig_intgo arg1);
-extern swig_intgo _wrap_Version_raw_8e8a0672565a2b03(void);
-extern swig_type_1 _wrap_Now_raw_8e8a0672565a2b03(void);
-extern swig_type_2 _wrap_Features_raw_8e8a0672565a2b03(void);
-extern swig_intgo _wrap_State_raw_8e8a0672565a2b03(swig_type_3 arg1);
-extern swig_intgo _wrap_SetName_raw_8e8a0672565a2b03(swig_type_4 arg1, swig_type_5 arg2);
-extern swig_intgo _wrap_Detach_raw_8e8a0672565a2b03(swig_type_6 arg1);
-extern swig_intgo _wrap_Self_raw_8e8a0672565a2b03(swig_voidp arg1);
-extern swig_intgo _wrap_CordSelf_raw_8e8a0672565a2b03(swig_voidp arg1);
-extern swig_intgo _wrap_ChanCreate_raw_8e8a0672565a2b03(swig_voidp arg1, swig_type_7 arg2, swig_type_8 arg3);
-extern swig_intgo _wrap_ChanDestroy_raw_8e8a0672565a2b03(swig_type_9 arg1);
-extern swig_intgo _wrap_ChanClose_raw_8e8a0672565a2b03(swig_type_10 arg1);
-extern swig_type_11 _wrap_ChanCount_raw_8e8a0672565a2b03(swig_type_12 arg1);
-extern swig_intgo _wrap_DumpFd_raw_8e8a0672565a2b03(swig_intgo arg1);
-extern swig_intgo _wrap_ScopeCancel_raw_8e8a0672565a2b03(swig_type_13 arg1);
-extern swig_intgo _wrap_ScopeOpenIn_raw_8e8a0672565a2b03(swig_type_14 arg1, swig_voidp arg2, swig_type_15 arg3, swig_intgo arg4);
-extern swig_intgo _wrap_ScopeCloseIn_raw_8e8a0672565a2b03(swig_type_16 arg1, swig_type_17 arg2);
+typedef long long swig_type_18;
+extern void _wrap_Swig_free_raw_039f6866ca57530f(uintptr_t arg1);
+extern uintptr_t _wrap_Swig_malloc_raw_039f6866ca57530f(swig_intgo arg1);
+extern swig_intgo _wrap_Version_raw_039f6866ca57530f(void);
+extern swig_type_1 _wrap_Now_raw_039f6866ca57530f(void);
+extern swig_type_2 _wrap_Features_raw_039f6866ca57530f(void);
+extern swig_intgo _wrap_State_raw_039f6866ca57530f(swig_type_3 arg1);
+extern swig_intgo _wrap_SetName_raw_039f6866ca57530f(swig_type_4 arg1, swig_type_5 arg2);
+extern swig_intgo _wrap_Detach_raw_039f6866ca57530f(swig_type_6 arg1);
+extern swig_intgo _wrap_Self_raw_039f6866ca57530f(swig_voidp arg1);
+extern swig_intgo _wrap_CordSelf_raw_039f6866ca57530f(swig_voidp arg1);
+extern swig_intgo _wrap_ChanCreate_raw_039f6866ca57530f(swig_voidp arg1, swig_type_7 arg2, swig_type_8 arg3);
+extern swig_intgo _wrap_ChanDestroy_raw_039f6866ca57530f(swig_type_9 arg1);
+extern swig_intgo _wrap_ChanClose_raw_039f6866ca57530f(swig_type_10 arg1);
+extern swig_type_11 _wrap_ChanCount_raw_039f6866ca57530f(swig_type_12 arg1);
+extern swig_intgo _wrap_DumpFd_raw_039f6866ca57530f(swig_intgo arg1, swig_intgo arg2);
+extern swig_intgo _wrap_MetricsFd_raw_039f6866ca57530f(swig_intgo arg1);
+extern swig_intgo _wrap_AccountingStart_raw_039f6866ca57530f(void);
+extern swig_intgo _wrap_AccountingStop_raw_039f6866ca57530f(void);
+extern swig_intgo _wrap_TraceStop_raw_039f6866ca57530f(void);
+extern swig_intgo _wrap_AgentStart_raw_039f6866ca57530f(swig_type_13 arg1);
+extern swig_intgo _wrap_AgentStop_raw_039f6866ca57530f(void);
+extern swig_intgo _wrap_ScopeCancel_raw_039f6866ca57530f(swig_type_14 arg1);
+extern swig_intgo _wrap_ScopeOpenIn_raw_039f6866ca57530f(swig_type_15 arg1, swig_voidp arg2, swig_type_16 arg3, swig_intgo arg4);
+extern swig_intgo _wrap_ScopeCloseIn_raw_039f6866ca57530f(swig_type_17 arg1, swig_type_18 arg2);
 #undef intgo
 */
 import "C"
@@ -85,13 +92,13 @@ type _ sync.Mutex
 
 func Swig_free(arg1 uintptr) {
 	_swig_i_0 := arg1
-	C._wrap_Swig_free_raw_8e8a0672565a2b03(C.uintptr_t(_swig_i_0))
+	C._wrap_Swig_free_raw_039f6866ca57530f(C.uintptr_t(_swig_i_0))
 }
 
 func Swig_malloc(arg1 int) (_swig_ret uintptr) {
 	var swig_r uintptr
 	_swig_i_0 := arg1
-	swig_r = (uintptr)(C._wrap_Swig_malloc_raw_8e8a0672565a2b03(C.swig_intgo(_swig_i_0)))
+	swig_r = (uintptr)(C._wrap_Swig_malloc_raw_039f6866ca57530f(C.swig_intgo(_swig_i_0)))
 	return swig_r
 }
 
@@ -109,19 +116,19 @@ type Chan uint64
 
 func Version() (_swig_ret int) {
 	var swig_r int
-	swig_r = (int)(C._wrap_Version_raw_8e8a0672565a2b03())
+	swig_r = (int)(C._wrap_Version_raw_039f6866ca57530f())
 	return swig_r
 }
 
 func Now() (_swig_ret int64) {
 	var swig_r int64
-	swig_r = (int64)(C._wrap_Now_raw_8e8a0672565a2b03())
+	swig_r = (int64)(C._wrap_Now_raw_039f6866ca57530f())
 	return swig_r
 }
 
 func Features() (_swig_ret uint64) {
 	var swig_r uint64
-	swig_r = (uint64)(C._wrap_Features_raw_8e8a0672565a2b03())
+	swig_r = (uint64)(C._wrap_Features_raw_039f6866ca57530f())
 	return swig_r
 }
 
@@ -129,7 +136,7 @@ func State(arg1 Fiber) (_swig_ret int) {
 	var swig_r int
 	var _swig_i_0 uint64
 	_swig_i_0 = uint64(arg1)
-	swig_r = (int)(C._wrap_State_raw_8e8a0672565a2b03(C.swig_type_3(_swig_i_0)))
+	swig_r = (int)(C._wrap_State_raw_039f6866ca57530f(C.swig_type_3(_swig_i_0)))
 	return swig_r
 }
 
@@ -138,7 +145,7 @@ func SetName(arg1 Fiber, arg2 string) (_swig_ret int) {
 	var _swig_i_0 uint64
 	_swig_i_0 = uint64(arg1)
 	_swig_i_1 := arg2
-	swig_r = (int)(C._wrap_SetName_raw_8e8a0672565a2b03(C.swig_type_4(_swig_i_0), *(*C.swig_type_5)(unsafe.Pointer(&_swig_i_1))))
+	swig_r = (int)(C._wrap_SetName_raw_039f6866ca57530f(C.swig_type_4(_swig_i_0), *(*C.swig_type_5)(unsafe.Pointer(&_swig_i_1))))
 	if Swig_escape_always_false {
 		Swig_escape_val = arg2
 	}
@@ -149,21 +156,21 @@ func Detach(arg1 Fiber) (_swig_ret int) {
 	var swig_r int
 	var _swig_i_0 uint64
 	_swig_i_0 = uint64(arg1)
-	swig_r = (int)(C._wrap_Detach_raw_8e8a0672565a2b03(C.swig_type_6(_swig_i_0)))
+	swig_r = (int)(C._wrap_Detach_raw_039f6866ca57530f(C.swig_type_6(_swig_i_0)))
 	return swig_r
 }
 
 func Self(arg1 *Fiber) (_swig_ret int) {
 	var swig_r int
 	_swig_i_0 := arg1
-	swig_r = (int)(C._wrap_Self_raw_8e8a0672565a2b03(C.swig_voidp(_swig_i_0)))
+	swig_r = (int)(C._wrap_Self_raw_039f6866ca57530f(C.swig_voidp(_swig_i_0)))
 	return swig_r
 }
 
 func CordSelf(arg1 *Cord) (_swig_ret int) {
 	var swig_r int
 	_swig_i_0 := arg1
-	swig_r = (int)(C._wrap_CordSelf_raw_8e8a0672565a2b03(C.swig_voidp(_swig_i_0)))
+	swig_r = (int)(C._wrap_CordSelf_raw_039f6866ca57530f(C.swig_voidp(_swig_i_0)))
 	return swig_r
 }
 
@@ -172,7 +179,7 @@ func ChanCreate(arg1 *Chan, arg2 int64, arg3 int64) (_swig_ret int) {
 	_swig_i_0 := arg1
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int)(C._wrap_ChanCreate_raw_8e8a0672565a2b03(C.swig_voidp(_swig_i_0), C.swig_type_7(_swig_i_1), C.swig_type_8(_swig_i_2)))
+	swig_r = (int)(C._wrap_ChanCreate_raw_039f6866ca57530f(C.swig_voidp(_swig_i_0), C.swig_type_7(_swig_i_1), C.swig_type_8(_swig_i_2)))
 	return swig_r
 }
 
@@ -180,7 +187,7 @@ func ChanDestroy(arg1 Chan) (_swig_ret int) {
 	var swig_r int
 	var _swig_i_0 uint64
 	_swig_i_0 = uint64(arg1)
-	swig_r = (int)(C._wrap_ChanDestroy_raw_8e8a0672565a2b03(C.swig_type_9(_swig_i_0)))
+	swig_r = (int)(C._wrap_ChanDestroy_raw_039f6866ca57530f(C.swig_type_9(_swig_i_0)))
 	return swig_r
 }
 
@@ -188,7 +195,7 @@ func ChanClose(arg1 Chan) (_swig_ret int) {
 	var swig_r int
 	var _swig_i_0 uint64
 	_swig_i_0 = uint64(arg1)
-	swig_r = (int)(C._wrap_ChanClose_raw_8e8a0672565a2b03(C.swig_type_10(_swig_i_0)))
+	swig_r = (int)(C._wrap_ChanClose_raw_039f6866ca57530f(C.swig_type_10(_swig_i_0)))
 	return swig_r
 }
 
@@ -196,14 +203,56 @@ func ChanCount(arg1 Chan) (_swig_ret int64) {
 	var swig_r int64
 	var _swig_i_0 uint64
 	_swig_i_0 = uint64(arg1)
-	swig_r = (int64)(C._wrap_ChanCount_raw_8e8a0672565a2b03(C.swig_type_12(_swig_i_0)))
+	swig_r = (int64)(C._wrap_ChanCount_raw_039f6866ca57530f(C.swig_type_12(_swig_i_0)))
 	return swig_r
 }
 
-func DumpFd(arg1 int) (_swig_ret int) {
+func DumpFd(arg1 int, arg2 uint) (_swig_ret int) {
 	var swig_r int
 	_swig_i_0 := arg1
-	swig_r = (int)(C._wrap_DumpFd_raw_8e8a0672565a2b03(C.swig_intgo(_swig_i_0)))
+	_swig_i_1 := arg2
+	swig_r = (int)(C._wrap_DumpFd_raw_039f6866ca57530f(C.swig_intgo(_swig_i_0), C.swig_intgo(_swig_i_1)))
+	return swig_r
+}
+
+func MetricsFd(arg1 int) (_swig_ret int) {
+	var swig_r int
+	_swig_i_0 := arg1
+	swig_r = (int)(C._wrap_MetricsFd_raw_039f6866ca57530f(C.swig_intgo(_swig_i_0)))
+	return swig_r
+}
+
+func AccountingStart() (_swig_ret int) {
+	var swig_r int
+	swig_r = (int)(C._wrap_AccountingStart_raw_039f6866ca57530f())
+	return swig_r
+}
+
+func AccountingStop() (_swig_ret int) {
+	var swig_r int
+	swig_r = (int)(C._wrap_AccountingStop_raw_039f6866ca57530f())
+	return swig_r
+}
+
+func TraceStop() (_swig_ret int) {
+	var swig_r int
+	swig_r = (int)(C._wrap_TraceStop_raw_039f6866ca57530f())
+	return swig_r
+}
+
+func AgentStart(arg1 string) (_swig_ret int) {
+	var swig_r int
+	_swig_i_0 := arg1
+	swig_r = (int)(C._wrap_AgentStart_raw_039f6866ca57530f(*(*C.swig_type_13)(unsafe.Pointer(&_swig_i_0))))
+	if Swig_escape_always_false {
+		Swig_escape_val = arg1
+	}
+	return swig_r
+}
+
+func AgentStop() (_swig_ret int) {
+	var swig_r int
+	swig_r = (int)(C._wrap_AgentStop_raw_039f6866ca57530f())
 	return swig_r
 }
 
@@ -211,7 +260,7 @@ func ScopeCancel(arg1 Scope) (_swig_ret int) {
 	var swig_r int
 	var _swig_i_0 uint64
 	_swig_i_0 = uint64(arg1)
-	swig_r = (int)(C._wrap_ScopeCancel_raw_8e8a0672565a2b03(C.swig_type_13(_swig_i_0)))
+	swig_r = (int)(C._wrap_ScopeCancel_raw_039f6866ca57530f(C.swig_type_14(_swig_i_0)))
 	return swig_r
 }
 
@@ -222,7 +271,7 @@ func ScopeOpenIn(arg1 Fiber, arg2 *Scope, arg3 int64, arg4 uint) (_swig_ret int)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
 	_swig_i_3 := arg4
-	swig_r = (int)(C._wrap_ScopeOpenIn_raw_8e8a0672565a2b03(C.swig_type_14(_swig_i_0), C.swig_voidp(_swig_i_1), C.swig_type_15(_swig_i_2), C.swig_intgo(_swig_i_3)))
+	swig_r = (int)(C._wrap_ScopeOpenIn_raw_039f6866ca57530f(C.swig_type_15(_swig_i_0), C.swig_voidp(_swig_i_1), C.swig_type_16(_swig_i_2), C.swig_intgo(_swig_i_3)))
 	return swig_r
 }
 
@@ -232,6 +281,6 @@ func ScopeCloseIn(arg1 Fiber, arg2 Scope) (_swig_ret int) {
 	_swig_i_0 = uint64(arg1)
 	var _swig_i_1 uint64
 	_swig_i_1 = uint64(arg2)
-	swig_r = (int)(C._wrap_ScopeCloseIn_raw_8e8a0672565a2b03(C.swig_type_16(_swig_i_0), C.swig_type_17(_swig_i_1)))
+	swig_r = (int)(C._wrap_ScopeCloseIn_raw_039f6866ca57530f(C.swig_type_17(_swig_i_0), C.swig_type_18(_swig_i_1)))
 	return swig_r
 }

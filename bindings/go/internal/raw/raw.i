@@ -53,7 +53,13 @@ type gotypename uint64
 %rename(ChanDestroy) fiber_chan_destroy;
 %rename(ChanClose) fiber_chan_close;
 %rename(ChanCount) fiber_chan_count;
-%rename(DumpFd) fiber_dump;
+%rename(DumpFd) fiber_dump_as;
+%rename(MetricsFd) fiber_metrics_write;
+%rename(AccountingStart) fiber_accounting_start;
+%rename(AccountingStop) fiber_accounting_stop;
+%rename(TraceStop) fiber_trace_stop;
+%rename(AgentStart) fiber_agent_start;
+%rename(AgentStop) fiber_agent_stop;
 
 int fiber_version(void);
 int64_t fiber_now(void);
@@ -67,7 +73,13 @@ int fiber_chan_create(fiber_chan_t *out, size_t item_size, size_t capacity);
 int fiber_chan_destroy(fiber_chan_t chan);
 int fiber_chan_close(fiber_chan_t chan);
 int64_t fiber_chan_count(fiber_chan_t chan);
-int fiber_dump(int fd);
+int fiber_dump_as(int fd, unsigned flags);
+int fiber_metrics_write(int fd);
+int fiber_accounting_start(void);
+int fiber_accounting_stop(void);
+int fiber_trace_stop(void);
+int fiber_agent_start(const char *path);
+int fiber_agent_stop(void);
 
 /* Variants of calls that act on the calling fiber. These act on a hosted fiber that is handed out to this thread. */
 %inline %{

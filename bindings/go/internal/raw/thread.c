@@ -50,6 +50,7 @@ static void begin(struct raw_task *task, struct raw_thread *thread) {
         finish(task);
         return;
     }
+    if (task->name) fiber_set_name(fiber, task->name);
     fiber_wakeup(fiber);
     /* Either this thread sees that the task is cancelled, or Go sees the fiber and cancels it. */
     __atomic_store_n(&task->fiber, fiber.id, __ATOMIC_SEQ_CST);
@@ -100,7 +101,9 @@ static int prepare(struct raw_thread *thread) {
     int error = fiber_self(&self);
     thread->main_flow = self.id;
     if (!error) error = fiber_attr_create(&thread->attr);
+    if (!error) error = fiber_set_name(self, thread->name);
     if (!error) error = fiber_attr_set_detached(thread->attr, 1);
+    if (!error) error = fiber_attr_set_name(thread->attr, "goroutine's operation");
     /* A shield: the main flow continues even if C code cancels it. */
     if (!error) error = fiber_scope_open(&shield, FIBER_FOREVER, FIBER_SCOPE_SHIELD);
     return error;

@@ -21,7 +21,8 @@ type Task struct {
 	cancelled uint32
 	Number    uint32 // the caller's own
 	begun     uint64
-	Op        Op // without a fiber
+	Name      Text // of the fiber; nil: the name of all fibers of tasks
+	Op        Op   // without a fiber
 }
 
 // Thread is a cord on a C thread: the beginning of struct raw_thread, in C memory. The thread blocks the signals that
@@ -43,6 +44,7 @@ const (
 	_ = -(unsafe.Offsetof(Task{}.cancelled) ^ unsafe.Offsetof(C.struct_raw_task{}.cancelled))
 	_ = -(unsafe.Offsetof(Task{}.Number) ^ unsafe.Offsetof(C.struct_raw_task{}.number))
 	_ = -(unsafe.Offsetof(Task{}.begun) ^ unsafe.Offsetof(C.struct_raw_task{}.begun))
+	_ = -(unsafe.Offsetof(Task{}.Name) ^ unsafe.Offsetof(C.struct_raw_task{}.name))
 	_ = -(unsafe.Offsetof(Task{}.Op) ^ unsafe.Offsetof(C.struct_raw_task{}.op))
 	_ = -(unsafe.Offsetof(Thread{}.done) ^ unsafe.Offsetof(C.struct_raw_thread{}.done))
 	_ = -(unsafe.Offsetof(Thread{}.listens) ^ unsafe.Offsetof(C.struct_raw_thread{}.listens))

@@ -19,6 +19,7 @@ struct raw_task {
     uint32_t cancelled; /* set by Go. Atomic */
     uint32_t number;    /* for Go's use */
     uint64_t begun;
+    const char *name; /* of the fiber; NULL: the name of all fibers of tasks. Never freed */
     fiber_op_t op;
 };
 
