@@ -44,6 +44,7 @@ constinit pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER; // protects what fo
 Story* story;                                                // null: there is no trace
 pthread_t thread;
 bool has_thread;
+bool starts; // a thread opens the file of a trace, without the mutex
 bool exit_is_watched;
 uint32_t slots;   // of each ring
 uint32_t present; // the number of the trace
@@ -227,15 +228,22 @@ int stop_locked() {
     return figures.error;
 }
 
-// The caller has the mutex. at_begin: before the first cord, for the environment variable.
-int start_locked(const fiber_trace_t& options, bool at_begin) {
-    if (story) return -EBUSY;
+// Reserves the trace for the caller, which has the mutex. 0, -EBUSY, -EINVAL.
+int reserve_locked(const fiber_trace_t& options) {
+    if (story || starts) return -EBUSY;
     slots = slots_default;
     if (options.ring_events) {
         if (options.ring_events < Ring::slots_least || options.ring_events > Ring::slots_most) return -EINVAL;
         for (slots = Ring::slots_least; slots < options.ring_events;) slots *= 2;
     }
-    int fd = descriptor_of(options);
+    starts = true;
+    return 0;
+}
+
+// Begins the reserved trace; the caller has the mutex. fd: the file, or an error. at_begin: before the first cord, for the
+// environment variable.
+int start_locked(int fd, bool at_begin) {
+    starts = false;
     if (fd < 0) return fd;
     void* memory = mmap(nullptr, sizeof(Story), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (memory == MAP_FAILED) {
@@ -269,7 +277,8 @@ bool start_by_environment() {
     fiber_trace_t options = {};
     options.path = path;
     int error = exit_watch();
-    if (!error) error = start_locked(options, true);
+    if (!error) error = reserve_locked(options);
+    if (!error) error = start_locked(descriptor_of(options), true);
     if (error) fprintf(stderr, "fiberrt: FIBERRT_TRACE: cannot write %s: %s\n", path, strerrordesc_np(-error));
     return true;
 }
@@ -282,9 +291,19 @@ int start(const fiber_trace_t& options) {
     KeepErrno keep;
     if (!process_begin()) return -ENOMEM;
     if (environment && !environment->admits()) return -ENOTSUP;
+    {
+        MutexGuard guard(mutex);
+        int error = exit_watch();
+        if (!error) error = reserve_locked(options);
+        if (error) return error;
+    }
+    // A named pipe without a reader must hold up neither a fork nor calls by other threads.
+    int cancellable; // a pthread_cancel of this thread would leave the trace reserved for ever
+    pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancellable);
+    int fd = descriptor_of(options);
+    pthread_setcancelstate(cancellable, nullptr);
     MutexGuard guard(mutex);
-    int error = exit_watch();
-    return error ? error : start_locked(options, false);
+    return start_locked(fd, false);
 }
 
 int stop() {
@@ -328,6 +347,7 @@ void unlock() {
 
 void forked() {
     number = 0;
+    starts = false;
     tap_forked();
     if (!story) return;
     for (Ring *ring = rings.exchange(nullptr, std::memory_order_relaxed), *next; ring; ring = next) {

@@ -12,6 +12,7 @@
 #include <string>
 #include <sys/stat.h>
 #include <sys/wait.h>
+#include <thread>
 #include <unistd.h>
 
 using namespace support;
@@ -439,6 +440,50 @@ TEST(Trace, IsTheParentsAtAFork) {
     const File file = tracing.stop();
     EXPECT_TRUE(file.of("child #").empty());
     EXPECT_FALSE(file.slices.empty());
+}
+
+TEST(Trace, IsReservedButHoldsUpNoCallWhileItsPipeHasNoReader) {
+    NEEDS_THREADS();
+    char folder[] = "/tmp/fiberrt-trace-XXXXXX";
+    ASSERT_TRUE(::mkdtemp(folder));
+    const std::string pipe = std::string(folder) + "/pipe";
+    ASSERT_EQ(::mkfifo(pipe.c_str(), 0600), 0);
+    int error = 0;
+    std::thread thread([&] {
+        fiber_trace_t options = {};
+        options.path = pipe.c_str();
+        do error = fiber_trace_start(&options, sizeof options);
+        while (error == -EBUSY);
+    });
+    fiber_trace_t none = {};
+    none.path = "/none/trace";
+    int reserved;
+    do reserved = fiber_trace_start(&none, sizeof none);
+    while (reserved == -ENOENT);
+    EXPECT_EQ(reserved, -EBUSY);
+    EXPECT_EQ(trace_stats().running, 0);
+    EXPECT_EQ(fiber_trace_stop(), -ESRCH);
+    const pid_t child = ::fork();
+    if (child == 0) { // without the thread
+        ::alarm(60);
+        ::_exit(fiber_trace_start(&none, sizeof none) != -ENOENT);
+    }
+    EXPECT_GT(child, 0);
+    int status = 0;
+    EXPECT_EQ(::waitpid(child, &status, 0), child);
+    EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 0) << status;
+
+    const int reader = ::open(pipe.c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC);
+    EXPECT_GE(reader, 0);
+    thread.join();
+    EXPECT_EQ(error, 0);
+    make_events();
+    EXPECT_EQ(fiber_trace_stop(), 0);
+    char byte;
+    EXPECT_EQ(::read(reader, &byte, 1), 1);
+    ::close(reader);
+    ::unlink(pipe.c_str());
+    ::rmdir(folder);
 }
 
 } // namespace
