@@ -2174,7 +2174,7 @@ typedef int (*fiber_frames_reader_t)(fiber_tag_t tag, fiber_frames_copy_t copy, 
 /**
  * Sets the reader for fibers whose tag has this kind, on all cords; NULL removes it. Then fiber_code_frames and the dumps
  * tell the frames that the interpreter has on these fibers. language names the interpreter's language in the dumps: 1 to
- * 15 letters a to z. It must remain valid until another reader is set.
+ * 15 letters a to z, which the call copies. When it returns, no thread is in the earlier reader.
  *
  * Errors: -EINVAL kind is 0 or above FIBER_TAG_KIND_MAX, or language is no such name.
  */
