@@ -2395,8 +2395,8 @@ typedef struct {
 /**
  * Reads the times of a cord, of any thread, since accounting began on it.
  *
- * Errors: those of a handle; -EINVAL out is NULL or size is 0; -ENODATA accounting is off; -EAGAIN the cord has not
- * polled since accounting was turned on.
+ * Errors: those of a handle; -ESRCH the cord has ended, and is not joined yet; -EINVAL out is NULL or size is 0; -ENODATA
+ * accounting is off; -EAGAIN the cord has not polled since accounting was turned on.
  */
 FIBERRT_API int fiber_cord_times(fiber_cord_t cord, fiber_cord_times_t *out, size_t size)
     FIBERRT_LINKNAME(fiber_cord_times);

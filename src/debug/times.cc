@@ -5,6 +5,7 @@
 #include "base/keep_errno.h"
 #include "core/child_scope.h"
 #include "core/handles.h"
+#include "debug/describe.h"
 #include "debug/look.h"
 #include "record/accounting.h"
 #include "record/clock.h"
@@ -243,7 +244,11 @@ int read_times(Cord& cord, uint32_t generation, fiber_cord_times_t* out) {
     if (!recorder_wanted(Consumer::accounting)) return -ENODATA;
     const CordRecord* record = record_in_use(cord, generation);
     CordTimes times;
-    if (!record || !times_of(*record, ticks_now(), times)) return -EAGAIN;
+    if (!record || !times_of(*record, ticks_now(), times)) {
+        CordSnapshot seen;
+        bool ended = !describe_cord(&cord, seen) || id_generation(seen.id) != generation || seen.ended;
+        return ended ? -ESRCH : -EAGAIN;
+    }
     *out = {};
     out->run_ns = ns_of_ticks(times.run);
     out->poll_ns = ns_of_ticks(times.poll);
