@@ -2178,7 +2178,7 @@ typedef int (*fiber_frames_reader_t)(fiber_tag_t tag, fiber_frames_copy_t copy, 
 /**
  * Sets the reader for fibers whose tag has this kind, on all cords; NULL removes it. Then fiber_code_frames and the dumps
  * tell the frames that the interpreter has on these fibers. language names the interpreter's language in the dumps: 1 to
- * 15 letters a to z. It must remain valid until another reader is set.
+ * 15 letters a to z, which the call copies. When it returns, no thread is in the earlier reader.
  *
  * Errors: -EINVAL kind is 0 or above FIBER_TAG_KIND_MAX, or language is no such name.
  */
@@ -2399,8 +2399,8 @@ typedef struct {
 /**
  * Reads the times of a cord, of any thread, since accounting began on it.
  *
- * Errors: those of a handle; -EINVAL out is NULL or size is 0; -ENODATA accounting is off; -EAGAIN the cord has not
- * polled since accounting was turned on.
+ * Errors: those of a handle; -ESRCH the cord has ended, and is not joined yet; -EINVAL out is NULL or size is 0; -ENODATA
+ * accounting is off; -EAGAIN the cord has not polled since accounting was turned on.
  */
 FIBERRT_API int fiber_cord_times(fiber_cord_t cord, fiber_cord_times_t *out, size_t size)
     FIBERRT_LINKNAME(fiber_cord_times);

@@ -76,7 +76,7 @@ int fiber_backtrace(fiber_t handle, void** frames, int max) {
 // Whether a name has 1 to 15 letters a to z.
 static bool is_language(const char* name) {
     size_t length = name ? strspn(name, "abcdefghijklmnopqrstuvwxyz") : 0;
-    return length && length < 16 && !name[length];
+    return length && length < language_most && !name[length];
 }
 
 int fiber_frames_reader_set(unsigned kind, const char* language, fiber_frames_reader_t read) {

@@ -2,16 +2,19 @@
 // Calls the program's readers of interpreted frames.
 #include "debug/code_frames.h"
 
+#include "base/copy_name.h"
 #include "base/keep_errno.h"
 #include "base/readable.h"
 #include "debug/describe.h"
+
+#include <string.h>
 
 namespace fiberrt {
 
 namespace {
 
 struct InterpreterReader {
-    const char* language;
+    char language[language_most];
     fiber_frames_reader_t read;
 };
 
@@ -24,15 +27,17 @@ void read_of_snapshot(const Snapshot& seen, void* out) { read_code_frames(seen.t
 } // namespace
 
 void frames_reader_set(unsigned kind, const char* language, fiber_frames_reader_t read) {
+    InterpreterReader reader = {{}, read};
+    if (read) copy_name(reader.language, sizeof reader.language, language);
     look_lock();
-    readers[kind] = {read ? language : nullptr, read};
+    readers[kind] = reader;
     look_unlock();
 }
 
 void read_code_frames(const fiber_tag_t& tag, CodeFrames& out) {
     const InterpreterReader& reader = readers[tag.kind];
     out.count = 0;
-    out.language = reader.language;
+    memcpy(out.language, reader.language, sizeof out.language);
     out.missed = false;
     if (!reader.read) return;
     int count = reader.read(tag, copy_for_reader, out.frames, out.most);
@@ -47,8 +52,8 @@ void read_code_frames(const fiber_tag_t& tag, CodeFrames& out) {
 void miss_code_frames(const fiber_tag_t& tag, CodeFrames& out) {
     look_lock();
     out.count = 0;
-    out.language = readers[tag.kind].language;
-    out.missed = out.language;
+    memcpy(out.language, readers[tag.kind].language, sizeof out.language);
+    out.missed = out.language[0];
     look_unlock();
 }
 
@@ -60,7 +65,7 @@ void read_own_code_frames(const fiber_tag_t& tag, CodeFrames& out) {
 
 int code_frames_of(Fiber* fiber, fiber_t handle, fiber_code_frame_t* frames, int most) {
     KeepErrno keep;
-    CodeFrames out = {frames, most, 0, nullptr, false};
+    CodeFrames out = {frames, most, 0, false, {}};
     if (is_caller(fiber)) {
         read_own_code_frames({fiber->values.tag, fiber->extras.tag_kind}, out);
         return out.count;

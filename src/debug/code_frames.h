@@ -8,15 +8,17 @@
 
 namespace fiberrt {
 
+constexpr size_t language_most = 16; // bytes of a language's name, with its NUL
+
 struct CodeFrames {
     fiber_code_frame_t* frames; // innermost first
     int most;                   // room in frames
     int count;
-    const char* language; // null: the fiber has no tag with a reader
-    bool missed;          // it may have frames, but they could not be read
+    bool missed;                  // it may have frames, but they could not be read
+    char language[language_most]; // empty: the fiber has no tag with a reader
 };
 
-// Sets the reader for tags of this kind. null: removes it.
+// Sets the reader for tags of this kind. null: removes it. language: shorter than language_most.
 void frames_reader_set(unsigned kind, const char* language, fiber_frames_reader_t read);
 
 // Reads the frames of a fiber that is being looked at: call it in a LookMore only. As with all results of a LookMore, they

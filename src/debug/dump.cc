@@ -65,7 +65,7 @@ public:
             void** room = frames_ ? frames_ + ptrdiff_t(count_) * frames_most : nullptr;
             fiber_code_frame_t* code_room =
                 code_frames_ ? code_frames_ + ptrdiff_t(count_) * code_frames_most : nullptr;
-            stacks_[count_] = {{room, frames_most, 0, true, 0}, {code_room, code_frames_most, 0, nullptr, false}};
+            stacks_[count_] = {{room, frames_most, 0, true, 0}, {code_room, code_frames_most, 0, false, {}}};
             looks_[count_] = {fiber, handle, &seen_[count_], &stacks_[count_]};
             if (++count_ == most_) at_some(frames, caller, visit);
         });

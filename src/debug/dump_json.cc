@@ -105,7 +105,7 @@ void JsonDump::frames(const Frames& frames) {
     out_.end_array();
     out_.boolean("frames_complete", frames.end == FramesEnd::outermost && !frames.none);
     if (frames.none) out_.string("frames_missing", frames.none);
-    if (frames.code.language) code_frames(frames.code);
+    if (frames.code.language[0]) code_frames(frames.code);
 }
 
 void JsonDump::code_frames(const CodeFrames& code) {

@@ -14,7 +14,7 @@ namespace {
 uintptr_t key_of(const Frame& frame) { return is_public_frame(frame) ? frame.pc - frame.symbol->offset : frame.pc; }
 
 bool are_equal(const CodeFrames& one, const CodeFrames& other) {
-    if (one.count != other.count || one.language != other.language) return false;
+    if (one.count != other.count || strcmp(one.language, other.language) != 0) return false;
     for (int i = 0; i < one.count; i++) {
         const fiber_code_frame_t& a = one.frames[i];
         const fiber_code_frame_t& b = other.frames[i];

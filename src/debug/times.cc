@@ -5,6 +5,7 @@
 #include "base/keep_errno.h"
 #include "core/child_scope.h"
 #include "core/handles.h"
+#include "debug/describe.h"
 #include "debug/look.h"
 #include "record/accounting.h"
 #include "record/clock.h"
@@ -18,7 +19,8 @@ namespace fiberrt {
 
 const CordRecord* record_in_use(const Cord& cord, uint32_t generation) {
     const CordRecord* record = cord_record_if_any(cord);
-    bool current = record && record->key == record_key(recording_number(), 0) && record->generation == generation;
+    if (!record || record->generation.load(std::memory_order_acquire) != generation) return nullptr;
+    bool current = record->key.load(std::memory_order_acquire) == record_key(recording_number(), 0);
     return current && (record->consumers & uint8_t(Consumer::accounting)) ? record : nullptr;
 }
 
@@ -59,11 +61,12 @@ int read_unseen(Fiber* fiber, fiber_t handle, uint64_t begun, uint64_t now, Time
     return 0; // coverage: never
 }
 
-// 1: the record has the fiber's times; 0: the fiber has not been seen; -EAGAIN.
-int read_seen(const FiberRecord* its, uint64_t key, uint64_t now, Times& out, Doing& doing) {
-    if (!its || its->key != key) return 0;
+// 1: the record has the fiber's times, and its function; 0: the fiber has not been seen; -EAGAIN.
+int read_seen(const FiberRecord* its, uint64_t key, uint64_t now, Times& out, Doing& doing, void** function) {
+    if (!its || its->key.load(std::memory_order_acquire) != key) return 0;
     if (!times_of(*its, now, out, doing)) return -EAGAIN; // coverage: race
-    return its->key == key;
+    *function = its->function.load(std::memory_order_acquire);
+    return its->key.load(std::memory_order_relaxed) == key; // a value of the next fiber comes with its key, or with 0
 }
 
 fiber_spread_t spread_of(const Histogram& histogram) {
@@ -178,10 +181,10 @@ bool add_living(int by, Sums& sums) {
         uint64_t key = record_key(recording_number(), fiber->generation.load(std::memory_order_relaxed));
         Sum sum = {{}, 1, {}};
         Doing doing;
-        void* function = its->function;
-        if (read_seen(its, key, ticks_now(), sum.times, doing) != 1 || doing == Doing::ended) return;
+        void* function;
+        if (read_seen(its, key, ticks_now(), sum.times, doing, &function) != 1 || doing == Doing::ended) return;
         sum.key = key_of(fiber, function, by);
-        if (its->key != key) return; // coverage: race
+        if (its->key.load(std::memory_order_relaxed) != key) return; // coverage: race
         enough = sums.add(sum);
     });
     return enough;
@@ -192,7 +195,7 @@ bool add_ended(int by, Sums& sums, Sum& others) {
     bool enough = true;
     cords.each([&](Cord* cord) {
         const CordRecord* record = cord_record_if_any(*cord);
-        if (!record || record->key != record_key(recording_number(), 0)) return;
+        if (!record || record->key.load(std::memory_order_acquire) != record_key(recording_number(), 0)) return;
         record->sums[by].each([&](const Sum& sum, bool is_others) {
             if (is_others) {
                 others.fibers += sum.fibers;
@@ -223,12 +226,13 @@ int read_times(Fiber* fiber, fiber_t handle, fiber_times_t* out) {
     if (!cord) return -ESRCH;
     const CordRecord* record = record_in_use(*cord, cord->generation.load(std::memory_order_acquire));
     if (!record) return -EAGAIN;
-    uint64_t key = record->key | id_generation(handle.id);
+    uint64_t key = record->key.load(std::memory_order_relaxed) | id_generation(handle.id);
     const FiberRecord* its = record_if_any(fiber);
     uint64_t now = ticks_now();
     Times times = {};
     Doing doing;
-    int seen = read_seen(its, key, now, times, doing);
+    void* function;
+    int seen = read_seen(its, key, now, times, doing, &function);
     if (!seen && record_memory_lacks()) return -ENOMEM; // coverage: no memory
     if (!seen) seen = read_unseen(fiber, handle, record->begun.load(std::memory_order_relaxed), now, times);
     if (seen < 0) return seen;
@@ -240,7 +244,11 @@ int read_times(Cord& cord, uint32_t generation, fiber_cord_times_t* out) {
     if (!recorder_wanted(Consumer::accounting)) return -ENODATA;
     const CordRecord* record = record_in_use(cord, generation);
     CordTimes times;
-    if (!record || !times_of(*record, ticks_now(), times)) return -EAGAIN;
+    if (!record || !times_of(*record, ticks_now(), times)) {
+        CordSnapshot seen;
+        bool ended = !describe_cord(&cord, seen) || id_generation(seen.id) != generation || seen.ended;
+        return ended ? -ESRCH : -EAGAIN;
+    }
     *out = {};
     out->run_ns = ns_of_ticks(times.run);
     out->poll_ns = ns_of_ticks(times.poll);

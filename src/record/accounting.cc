@@ -52,14 +52,14 @@ bool read_once(const FiberRecord& its, uint64_t now, Times& out, Doing& doing) {
 } // namespace
 
 void account_begin(FiberRecord& its, uint64_t key, void* function, Doing doing, uint64_t now) {
-    its.key = 0; // readers find the record empty
+    its.key.store(0, std::memory_order_relaxed); // readers find the record empty
     its.since.store(now, std::memory_order_relaxed);
     for (auto* sum : {&its.run, &its.runnable, &its.turns}) sum->store(0, std::memory_order_release);
     for (auto& wait : its.waits) wait.store(0, std::memory_order_release);
-    its.function = function;
+    its.function.store(function, std::memory_order_release);
     its.doing.store(doing, std::memory_order_release);
     its.settled.store(now, std::memory_order_release);
-    its.key = key;
+    its.key.store(key, std::memory_order_release);
 }
 
 void account_change(FiberRecord& its, Doing doing, uint64_t now) {
@@ -90,15 +90,17 @@ void account_end(CordRecord& cord, Fiber* fiber, FiberRecord& its, uint64_t now,
         uint64_t parent;
         scope = scope_of_child(fiber, &parent);
     }
-    cord.sums[FIBER_BY_FUNCTION].add(key_by_function(its.function), fibers, times, false);
+    cord.sums[FIBER_BY_FUNCTION].add(key_by_function(its.function.load(std::memory_order_relaxed)), fibers, times,
+                                     false);
     cord.sums[FIBER_BY_NAME].add(key_by_name(name), fibers, times, false);
     cord.sums[FIBER_BY_SCOPE].add(key_by_scope(scope), fibers, times, true);
 }
 
 void account_cord_begin(CordRecord& cord, uint64_t key, uint64_t now) {
-    bool used = cord.key != 0; // else nothing is touched without need
-    bool same_recording = cord.key == key;
-    cord.key = 0; // readers find the record empty
+    uint64_t before = cord.key.load(std::memory_order_relaxed);
+    bool used = before != 0; // else nothing is touched without need
+    bool same_recording = before == key;
+    cord.key.store(0, std::memory_order_relaxed); // readers find the record empty
     cord.since.store(now, std::memory_order_relaxed);
     for (auto* time : {&cord.poll, &cord.sleep}) time->store(0, std::memory_order_release);
     cord.begun.store(now, std::memory_order_release);
@@ -110,7 +112,7 @@ void account_cord_begin(CordRecord& cord, uint64_t key, uint64_t now) {
     if (used && !same_recording) { // the sums of the last cord of the slot stay
         for (SumTable& table : cord.sums) table.clear();
     }
-    cord.key = key;
+    cord.key.store(key, std::memory_order_release);
 }
 
 bool times_of(const FiberRecord& its, uint64_t now, Times& out, Doing& doing) {

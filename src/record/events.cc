@@ -15,7 +15,7 @@ namespace {
 CordRecord& recorded(Cord& cord) { return *static_cast<CordRecord*>(cord.recorder.record); }
 
 uint64_t key_of(const CordRecord& record, const Fiber* fiber) {
-    return record.key | fiber->generation.load(std::memory_order_relaxed);
+    return record.key.load(std::memory_order_relaxed) | fiber->generation.load(std::memory_order_relaxed);
 }
 
 // The function by which the fiber's times are summed up. Valid until its first run.
@@ -64,7 +64,7 @@ struct Events {
     static void becomes_runnable(Cord& cord, CordRecord& record, Fiber* fiber, uint64_t waker, uint64_t now) {
         FiberRecord& its = record_of(fiber);
         uint64_t key = key_of(record, fiber);
-        if (its.key != key) [[unlikely]] {
+        if (its.key.load(std::memory_order_relaxed) != key) [[unlikely]] {
             if (!(key & 1) || fiber->sched.state == State::dead) return; // it has ended without having run
             meet(record, fiber, its, Doing::runnable, now);
         } else if (its.doing.load(std::memory_order_relaxed) >= first_wait) {
@@ -93,7 +93,7 @@ struct Events {
     // The fiber has the thread from now on. switched: by a switch; else it has gone on on its own stack.
     static void runs(Cord& cord, CordRecord& record, Fiber* fiber, bool switched, uint64_t now) {
         FiberRecord& its = record_of(fiber);
-        if (its.key != key_of(record, fiber)) [[unlikely]] {
+        if (its.key.load(std::memory_order_relaxed) != key_of(record, fiber)) [[unlikely]] {
             meet(record, fiber, its, Doing::runnable, now);
         } else if (its.doing.load(std::memory_order_relaxed) >= first_wait) [[unlikely]] {
             account_runnable(its, now); // a direct switch, as by a transfer
@@ -234,7 +234,8 @@ struct Events {
             account_phase(record, Phase::polls, now);
         }
         FiberRecord& its = record_of(fiber);
-        if (its.key != key_of(record, fiber)) meet(record, fiber, its, doing_now(fiber, Doing::runnable), now);
+        if (its.key.load(std::memory_order_relaxed) != key_of(record, fiber))
+            meet(record, fiber, its, doing_now(fiber, Doing::runnable), now);
         account_end(record, fiber, its, now, 1);
         tell(record, [&](const RecorderConsumer& consumer) { consumer.ended(cord, fiber, now); });
     }
@@ -245,13 +246,13 @@ struct Events {
         uint64_t now = Clock::now();
         CordRecord& record = recorded(cord);
         uint8_t before = record.consumers;
-        bool anew = !before || record.key != record_key(recording, 0);
+        bool anew = !before || record.key.load(std::memory_order_relaxed) != record_key(recording, 0);
         if (record.current) stop_current(cord, record, now);
         record.consumers = uint8_t(before & ~consumers);
         tell(record, [&](const RecorderConsumer& consumer) { consumer.cord_ends(cord, now); });
         if (consumers && anew) {
             account_cord_begin(record, record_key(recording, 0), now);
-            record.generation = cord.generation.load(std::memory_order_relaxed);
+            record.generation.store(cord.generation.load(std::memory_order_relaxed), std::memory_order_release);
             record.waker = 0;
             record.poll_since = now;
             record.slept = 0;

@@ -28,7 +28,8 @@ void follow(Cord& cord, CordRecord& record) {
     if (cord.shutdown.leaving) return; // its fibers do not run again
     uint64_t all = wanted.load(std::memory_order_acquire);
     uint8_t consumers = consumers_in(all);
-    bool same = record.consumers == consumers && record.key == record_key(number_in(all), 0);
+    bool same =
+        record.consumers == consumers && record.key.load(std::memory_order_relaxed) == record_key(number_in(all), 0);
     bool on = cord.hooked & hooked_by_recorder;
     if (on ? same : !consumers) return;
     if (!on) record.consumers = 0; // of the last cord of this slot

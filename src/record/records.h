@@ -104,14 +104,14 @@ inline Doing doing_now(const Fiber* fiber, Doing if_running) {
 // Each store of a change is a release, and each load of a reader an acquire; on x86 both are plain.
 struct alignas(64) FiberRecord {
     // The number of the recording, and the generation of the fiber's slot. Another key than the fiber's means that the
-    // fiber has not been seen in this recording.
-    Relaxed<uint64_t> key;
+    // fiber has not been seen in this recording. Released after all other members have their first values, 0 before.
+    std::atomic<uint64_t> key;
     std::atomic<uint64_t> since; // when it began to do what it does
     std::atomic<uint64_t> settled;
     std::atomic<uint64_t> run; // sums up to `since`
     std::atomic<uint64_t> runnable;
     std::atomic<uint64_t> turns; // how often it got the thread
-    Relaxed<void*> function; // of the fiber or task; without a stack: its step. Null: it is not known, or the library's
+    std::atomic<void*> function; // of the fiber or task; without a stack: its step. Null: not known, or the library's
     std::atomic<Doing> doing;
     alignas(64) std::atomic<uint64_t> waits[wait_kinds];
 };
@@ -166,9 +166,11 @@ struct alignas(64) CordRecord {
     uint64_t poll_since;  // when the last poll ended, or the present one began
     uint64_t slept;       // in the present poll
 
-    Relaxed<uint64_t> key;        // the number of the recording as in record_key(), without a generation; 0: none yet
-    Relaxed<uint8_t> consumers;   // bits of Consumer; 0: the cord is not recorded
-    Relaxed<uint32_t> generation; // of the cord
+    // The number of the recording as in record_key(), without a generation; 0: none yet. A reader acquires the generation,
+    // or for the sums the key, which are released after the first values of all members below.
+    std::atomic<uint64_t> key;
+    std::atomic<uint32_t> generation; // of the cord
+    Relaxed<uint8_t> consumers;       // bits of Consumer; 0: the cord is not recorded
 
     // The cord's times, changed as a fiber's are. The cord has run fibers when it neither polled nor slept.
     std::atomic<uint64_t> since; // when the phase began

@@ -70,7 +70,7 @@ void SumTable::set_key(Place& place, const SumKey& key) {
     for (int i = 0; i < SumKey::name_words; i++) store(place.name[i], key.name[i]);
     for (auto* sum : {&place.fibers, &place.turns, &place.run, &place.runnable}) store(*sum, 0);
     for (auto& wait : place.waits) store(wait, 0);
-    place.used = true;
+    place.used.store(true, std::memory_order_release);
 }
 
 void SumTable::add_to(Place& place, uint64_t fibers, const Times& times) {
@@ -85,7 +85,7 @@ SumTable::Place& SumTable::place_for(const SumKey& key, bool by_scope) {
     Place* gone = nullptr;
     for (uint32_t i = 0; i < tried_most; i++) {
         Place& place = places_[(mixed(key.number) + i) % places];
-        if (!place.used) {
+        if (!place.used.load(std::memory_order_relaxed)) {
             set_key(place, key);
             return place;
         }
@@ -94,7 +94,7 @@ SumTable::Place& SumTable::place_for(const SumKey& key, bool by_scope) {
         if (by_scope && !gone && load(place.number) && scopes.resolve(load(place.number), &scope) < 0) gone = &place;
     }
     Place& others = places_[places];
-    if (!others.used) set_key(others, {});
+    if (!others.used.load(std::memory_order_relaxed)) set_key(others, {});
     if (!gone) return others;
     Sum sum = read(*gone);
     add_to(others, sum.fibers, sum.times);
@@ -113,9 +113,9 @@ void SumTable::clear() {
     uint32_t change = begun_.load(std::memory_order_relaxed) + 1;
     begun_.store(change, std::memory_order_relaxed);
     for (Place& place : places_) {
-        if (!place.used) continue;
+        if (!place.used.load(std::memory_order_relaxed)) continue;
         set_key(place, {});
-        place.used = false;
+        place.used.store(false, std::memory_order_release);
     }
     settled_.store(change, std::memory_order_release);
 }
@@ -123,7 +123,7 @@ void SumTable::clear() {
 bool SumTable::copy(const Place& place, Sum& out) const {
     for (int i = 0; i < copies_most; i++) {
         uint32_t settled = settled_.load(std::memory_order_acquire);
-        if (!place.used) return false;
+        if (!place.used.load(std::memory_order_acquire)) return false;
         out = read(place);
         if (begun_.load(std::memory_order_relaxed) == settled) return true;
     }

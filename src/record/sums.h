@@ -4,7 +4,6 @@
 // place are summed up as `others`.
 #pragma once
 
-#include "base/relaxed.h"
 #include "fiberrt.h"
 
 #include <atomic>
@@ -69,7 +68,7 @@ public:
 
 private:
     struct Place {
-        Relaxed<bool> used;
+        std::atomic<bool> used;       // released after the first values of the others
         std::atomic<uint64_t> number; // as in Sum
         std::atomic<uint64_t> name[SumKey::name_words];
         std::atomic<uint64_t> fibers;

@@ -443,6 +443,20 @@ TEST(Accounting, ReachesABusyCordAtItsNextPoll) {
     join_cord(cord);
 }
 
+// A program that repeats the call while it returns -EAGAIN comes to an end.
+TEST(Accounting, ACordThatHasEndedHasNoTimes) {
+    Accounting on;
+    auto nothing = [] {};
+    fiber_cord_t cord = start_cord(nothing);
+    fiber_cord_times_t of_cord{};
+    await([&] {
+        int result = fiber_cord_times(cord, &of_cord, sizeof of_cord);
+        EXPECT_TRUE(result == 0 || result == -EAGAIN || result == -ESRCH) << result;
+        return result == -ESRCH;
+    });
+    join_cord(cord);
+}
+
 TEST(Accounting, ReachesCordsThatAreMadeLater) {
     Accounting on;
     std::atomic<uint64_t> fiber{0};

@@ -4,8 +4,12 @@
 #include "cord_support.h"
 
 #include <array>
+#include <atomic>
 #include <cstring>
+#include <fcntl.h>
 #include <string>
+#include <thread>
+#include <unistd.h>
 
 using namespace support;
 
@@ -197,6 +201,71 @@ TEST(CodeFrames, OfAReaderThatErrs) {
         }
     }
     EXPECT_EQ(fiber_tag_set(self(), {nullptr, 0}), 0);
+}
+
+namespace {
+
+// What the reader below fills when it is called, so that the dump cannot write on.
+std::atomic<int> filled{-1};
+std::atomic<bool> called{false};
+
+int read_and_fill(fiber_tag_t, int64_t (*)(void *, const void *, size_t), fiber_code_frame_t *frames, int) {
+    strcpy(frames[0].function, "read_request");
+    std::array<char, 4096> dots{};
+    dots.fill('.');
+    while (!called && ::write(filled, dots.data(), dots.size()) > 0) {}
+    called = true;
+    return 1;
+}
+
+[[gnu::noinline]] void dig(fiber_event_t &over, int depth) {
+    if (depth) {
+        dig(over, depth - 1);
+    } else {
+        EXPECT_EQ(fiber_event_wait(&over), 0);
+    }
+    asm volatile("" : : : "memory"); // no tail call
+}
+
+} // namespace
+
+// The program may free the name of the language as soon as another reader is set, also during a dump that has it.
+TEST(CodeFrames, TheNameOfTheLanguageIsCopied) {
+    NEEDS_THREADS();
+    fiber_event_t over = FIBER_EVENT_INITIALIZER(FIBER_EVENT_MANUAL);
+    auto interpreted = [&] {
+        EXPECT_EQ(fiber_tag_set(self(), {nullptr, kind}), 0);
+        EXPECT_EQ(fiber_event_wait(&over), 0);
+    };
+    auto digs = [&] { dig(over, 20); };
+    fiber_t one = start(interpreted);
+    fiber_t others[] = {start(digs), start(digs)}; // a larger group of fibers, which comes before
+    std::string name = "tests";
+    called = false;
+    Pipe pipe(O_CLOEXEC | O_NONBLOCK);
+    filled = pipe.write_end;
+    EXPECT_EQ(fiber_frames_reader_set(kind, name.c_str(), read_and_fill), 0);
+    std::atomic<bool> done{false};
+    std::thread dumps([&] {
+        EXPECT_EQ(fiber_dump_as(pipe.write_end, FIBER_DUMP_FRAMES | FIBER_DUMP_GROUPED), 0);
+        done = true;
+    });
+    std::string text;
+    auto read_some = [&] {
+        std::array<char, 4096> part{};
+        ssize_t got = ::read(pipe.read_end, part.data(), part.size());
+        if (got > 0) text.append(part.data(), size_t(got));
+        return got;
+    };
+    while (!called) read_some();                                   // cords come first
+    EXPECT_EQ(fiber_frames_reader_set(kind, nullptr, nullptr), 0); // returns after the look
+    name.assign(name.size(), '!');
+    while (!done) read_some();
+    while (read_some() > 0) {}
+    dumps.join();
+    EXPECT_NE(text.find("    tests #0 read_request\n"), std::string::npos) << text;
+    EXPECT_EQ(fiber_event_set(&over), 0);
+    for (fiber_t fiber : {one, others[0], others[1]}) join(fiber);
 }
 
 TEST(CodeFrames, Errors) {
