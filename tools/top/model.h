@@ -53,7 +53,7 @@ public:
 
 private:
     std::optional<double> cpu_of_lone(const Fiber& fiber, const Fiber& before) const;
-    double seconds() const { return double(now_.now_ns - before_.now_ns) / 1e9; }
+    double seconds() const { return (double(now_.now_ns) - double(before_.now_ns)) / 1e9; } // any numbers
 
     Sample now_, before_;
     Sample frames_;
