@@ -53,7 +53,8 @@ def subject(folder, *arguments, **options):
 
 @contextlib.contextmanager
 def false_agent(path, *answers):
-    """A socket whose clients get these answers, one each, and the last one from then on."""
+    """A socket whose clients get these answers, one each, and the last one from then on. Yields their requests."""
+    requests = []
     with socket.socket(socket.AF_UNIX) as listener:
         listener.bind(str(path))
         listener.listen(8)
@@ -63,11 +64,11 @@ def false_agent(path, *answers):
                 for answer in itertools.chain(answers, itertools.repeat(answers[-1])):
                     client, _ = listener.accept()
                     with client, contextlib.suppress(OSError):
-                        client.recv(100)
+                        requests.append(client.recv(100))
                         client.sendall(answer)
 
         threading.Thread(target=serve, daemon=True).start()
-        yield
+        yield requests
         listener.shutdown(socket.SHUT_RDWR)
     path.unlink()
 
@@ -193,6 +194,17 @@ def test_messages(process, folder):
             refused(f"an agent that answers {answer[:20]!r}", 1, rf"fiberrt-top: .*{message}", "--once", stale)
     with false_agent(empty / "a.sock", b""), false_agent(empty / "b.sock", b""):
         refused("a directory with two sockets", 1, r"(?s)fiberrt-top: there are several sockets .*[ab]\.sock\n", "--once", empty)
+    odd = [empty / "a\x1b[31m.sock", empty / "b\n.sock"]  # of another user, perhaps, in /tmp
+    with false_agent(odd[0], b""), false_agent(odd[1], b""):
+        listed = top("--once", empty).stderr
+        check("no control character of a file's name", re.fullmatch(r"[^\n]+several sockets[^\n]+\n  [^\n]+\n  [^\n]+\n", listed)
+              and "a?[31m.sock" in listed and "b?.sock" in listed, repr(listed))  # fmt: skip
+    with false_agent(stale, b"error: \x1b]0;title\x07no\n"):
+        told = top("--once", stale).stderr
+        check("no control character of an answer", told == "fiberrt-top: ?]0;title?no\n", repr(told))
+    with false_agent(stale, b"ok\n") as requests:
+        refused("an agent that counts times and tells nothing", 1, r"fiberrt-top: .*no JSON at byte", "--once", "--times", stale)
+        check("and that need not count any more", requests == [b"times on\n", b"dump json\n", b"times off\n"], str(requests))
     empty.rmdir()
     with open("/dev/full", "w", encoding="utf-8") as full:
         done = subprocess.run([TOP, "--once", str(process.pid)], stdout=full, stderr=subprocess.PIPE, text=True, check=False)
@@ -207,6 +219,30 @@ def test_messages(process, folder):
     refused("another user's process", 1, rf"fiberrt-top: you may not look at process {process.pid}: .*Try: sudo -u 'root'",
             "--once", process.pid, program=program, user=NOBODY, group=NOBODY, extra_groups=[])  # fmt: skip
     shutil.rmtree(place)
+
+
+def test_times(process, folder):
+    """--times ends with the program."""
+
+    def ask(request):
+        with socket.socket(socket.AF_UNIX) as client:
+            client.connect(str(folder / f"{process.pid}.sock"))
+            client.sendall(request + b"\n")
+            return b"".join(iter(lambda: client.recv(65536), b""))
+
+    def counts():
+        return b"fiberrt_cord_run_seconds" in ask(b"metrics")
+
+    once = top("--once", "--times", "--interval", "0", process.pid)
+    check("--once --times", once.returncode == 0 and not counts(), once.stderr)
+    for number in (signal.SIGINT, signal.SIGTERM):
+        with subprocess.Popen([TOP, "--once", "--times", "--interval", "60", str(process.pid)],
+                              stdin=subprocess.DEVNULL, stdout=subprocess.PIPE) as program:  # fmt: skip
+            check("the process counts times", until(counts))
+            program.send_signal(number)
+            text, _ = program.communicate(timeout=MOST)
+        check(f"{number.name} ends --once --times", program.returncode == -number and not text, str(program.returncode))
+        check("and the process counts no times any more", not counts())
 
 
 def test_many(folder):
@@ -345,6 +381,7 @@ def main():
             test_text(process, sockets)
             test_json(process, sockets)
             test_messages(process, sockets)
+            test_times(process, sockets)
         test_rates(sockets)
         check("the process removes its socket", not list(sockets.iterdir()), str(list(sockets.iterdir())))
         test_many(sockets)

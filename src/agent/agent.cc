@@ -63,8 +63,8 @@ void* serve(void*) {
         int64_t until = clients.deadline();
         if (!clients.full() && !accepts && accept_from < until) until = accept_from;
         if (wait_for_work(accepts ? listener : -1, stop, until)) return nullptr;
-        now = clock_now();
-        clients.serve(now);
+        clients.serve(clock_now());
+        now = clock_now(); // answers may have taken seconds, and a new client has its whole time
         // Without descriptors the socket stays readable: then the agent must not look again at once.
         if (accepts && !clients.accept(listener, now)) accept_from = now + retry_ns;
     }

@@ -7,17 +7,17 @@ namespace fiberrt {
 
 namespace {
 
-// A program's name may have any bytes. A byte that is no character of UTF-8, or a control character, becomes \xNN, and a
-// backslash in front of an x is doubled: so different names stay different, as two samples must not have equal labels.
+// A program's name may have any bytes. A byte that is no character of UTF-8, or a control character, becomes \xNN, and so
+// does a backslash in front of an x: so different names stay different, as two samples must not have equal labels.
 void put_label_value(Report& r, const char* value) {
     for (const auto* at = reinterpret_cast<const uint8_t*>(value); *at;) {
         int bytes = bytes_of_character(at);
-        if (!bytes || *at < 0x20 || *at == 0x7f) {
+        bool looks_like_an_escape = at[0] == '\\' && at[1] == 'x';
+        if (!bytes || *at < 0x20 || *at == 0x7f || looks_like_an_escape) {
             r.put("\\\\x"); // in OpenMetrics a backslash is written as two
             r.number(*at++, 16, 2);
             continue;
         }
-        if (at[0] == '\\' && at[1] == 'x') r.put("\\\\");
         if (*at == '"' || *at == '\\') r.put('\\');
         while (bytes--) r.put(char(*at++));
     }

@@ -191,7 +191,7 @@ struct Events {
         Doing doing = doing_now(fiber, Doing::waits_for_other);
         look_at_queue(cord, record, waker_of(record),
                       now); // a later look would find it there, and take it for runnable
-        if (its.key != key_of(record, fiber)) [[unlikely]] {
+        if (its.key.load(std::memory_order_relaxed) != key_of(record, fiber)) [[unlikely]] {
             meet(record, fiber, its, doing, now);
         } else {
             account_change(its, doing, now);

@@ -7,6 +7,7 @@
 
 #include <csignal>
 #include <fcntl.h>
+#include <set>
 #include <sys/mman.h>
 #include <sys/wait.h>
 #include <thread>
@@ -361,6 +362,38 @@ TEST(Agent, ClientsThatTakeNothingAreDropped) {
     for (fiber_t fiber : all) EXPECT_EQ(fiber_join(fiber, nullptr), 0);
 }
 
+// While the agent waits for a client that takes nothing, another one connects. Then this one has a second, too.
+TEST(Agent, AClientThatHadToWaitHasTimeForItsRequest) {
+    NEEDS_AN_AGENT();
+    Agent agent;
+    std::vector<fiber_t> all(4000);
+    for (fiber_t &fiber : all) {
+        ASSERT_EQ(fiber_new(
+                      &fiber, nullptr, [](void *) -> void * { return nullptr; }, nullptr),
+                  0);
+        EXPECT_EQ(fiber_set_name(fiber, "a fiber that is never started"), 0);
+    }
+    bool answered = false;
+    for (int i = 0; i < 5 && !answered; i++) { // on a busy machine the second may be over
+        const int deaf = agent_connect(agent.path());
+        ASSERT_GE(deaf, 0);
+        EXPECT_TRUE(agent_send(deaf, "dump text\n"));
+        pollfd begun = {deaf, POLLIN, 0};
+        ASSERT_EQ(::poll(&begun, 1, 60000), 1);
+        const int late = agent_connect(agent.path());
+        ASSERT_GE(late, 0);
+        pollfd dropped = {deaf, 0, 0}; // the hang-up needs no request
+        ASSERT_EQ(::poll(&dropped, 1, 60000), 1);
+        for (int look = 0; look < 2; look++) EXPECT_TRUE(ends_with(agent.ask("metrics\n"), "# EOF\n"));
+        agent_send(late, "metrics\n");
+        answered = ends_with(agent_read_all(late), "# EOF\n");
+        ::close(deaf);
+    }
+    EXPECT_TRUE(answered);
+    for (fiber_t fiber : all) EXPECT_EQ(fiber_cancel(fiber, nullptr), 0);
+    for (fiber_t fiber : all) EXPECT_EQ(fiber_join(fiber, nullptr), 0);
+}
+
 TEST(Agent, AThousandClients) {
     NEEDS_AN_AGENT();
     Agent agent;
@@ -398,6 +431,32 @@ TEST(Metrics, CountTheFibersOfTheCord) {
     EXPECT_EQ(text.find(family + ",state=\"waiting\"} 0\n"), std::string::npos) << text;
     EXPECT_NE(text.find("fiberrt_cord_switches_total" + std::string(label) + "} "), std::string::npos) << text;
     for (fiber_t fiber : {sleeper, unborn}) {
+        EXPECT_EQ(fiber_cancel(fiber, nullptr), 0);
+        EXPECT_EQ(fiber_join(fiber, nullptr), 0);
+    }
+}
+
+TEST(Metrics, DifferentNamesHaveDifferentLabels) {
+    const char *const names[] = {"\xff", "\\xff", "\\\xff",   "\\\\xff", "\\\\\xff",
+                                 "\n",   "\\n",   "\\x5cxff", "\\x",     "\\"};
+    std::vector<fiber_t> all;
+    for (const char *name : names) {
+        fiber_t fiber{};
+        ASSERT_EQ(fiber_new(
+                      &fiber, nullptr, [](void *) -> void * { return nullptr; }, nullptr),
+                  0);
+        EXPECT_EQ(fiber_set_name(fiber, name), 0);
+        all.push_back(fiber);
+    }
+    const std::string text = metrics();
+    std::set<std::string> labels;
+    for (size_t at = 0; (at = text.find("\nfiberrt_named_fibers{name=", at)) != std::string::npos; at++) {
+        const std::string line = text.substr(at + 1, text.find('\n', at + 1) - at - 1);
+        EXPECT_TRUE(labels.insert(line.substr(0, line.rfind(' '))).second) << line;
+    }
+    EXPECT_GE(labels.size(), all.size());
+    EXPECT_TRUE(labels.count("fiberrt_named_fibers{name=\"\\\\xff\"}")) << text; // of the byte
+    for (fiber_t fiber : all) {
         EXPECT_EQ(fiber_cancel(fiber, nullptr), 0);
         EXPECT_EQ(fiber_join(fiber, nullptr), 0);
     }

@@ -69,9 +69,10 @@ void Exchange::begin(const std::string& path, const std::string& request) {
     deadline_ = now_ns() + most_ns;
     // Blocks only while too many clients wait: for the connect, a second.
     fd_ = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    int error = fd_ < 0 ? errno : 0;
     timeval limit = {1, 0};
-    setsockopt(fd_, SOL_SOCKET, SO_SNDTIMEO, &limit, sizeof limit);
-    int error = fd_ < 0 ? errno : connect_to(fd_, path);
+    if (!error) setsockopt(fd_, SOL_SOCKET, SO_SNDTIMEO, &limit, sizeof limit);
+    if (!error) error = connect_to(fd_, path);
     if (error) {
         const char* why = error == ECONNREFUSED || error == ENOENT ? "no process listens there"
                           : error == EACCES                        ? "only the owner of the process may look at it"

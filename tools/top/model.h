@@ -55,7 +55,7 @@ private:
     const Cord* cord_before(uint64_t id) const;
     bool began_to_count(uint64_t cord) const;
     std::optional<double> cpu_of_lone(const Fiber& fiber, const Fiber& before) const;
-    double seconds() const { return double(now_.now_ns - before_.now_ns) / 1e9; }
+    double seconds() const { return (double(now_.now_ns) - double(before_.now_ns)) / 1e9; } // any numbers
 
     Sample now_, before_;
     Sample frames_;

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 #include "place.h"
 
+#include "columns.h"
+
 #include <charconv>
 #include <cstdio>
 #include <cstring>
@@ -131,7 +133,7 @@ Place of_directory(const std::string& folder) {
     if (sockets.size() == 1) return {sockets[0], false, ""};
     if (sockets.empty()) return failure("there is no socket in " + folder);
     std::string all;
-    for (const std::string& path : sockets) all += "\n  " + path;
+    for (const std::string& path : sockets) all += "\n  " + plain(path);
     return failure("there are several sockets in " + folder + "; name one of them:" + all);
 }
 

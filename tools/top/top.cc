@@ -17,6 +17,7 @@
 #include <iterator>
 
 #include <getopt.h>
+#include <signal.h>
 #include <sys/ioctl.h>
 #include <time.h>
 #include <unistd.h>
@@ -45,8 +46,19 @@ const char usage[] =
     "Exit status: 0; 1 if the process cannot be looked at, or its answer cannot be printed; 2 if the arguments are\n"
     "wrong.\n";
 
+// Calls a function for each line, without control characters: names of files and texts of processes may have any bytes.
+template <class Function>
+void each_line(std::string_view text, Function function) {
+    while (!text.empty()) {
+        size_t length = std::min(text.find('\n'), text.size());
+        function(top::plain(text.substr(0, length)));
+        text.remove_prefix(std::min(length + 1, text.size()));
+    }
+}
+
 [[noreturn]] void die(int status, const std::string& message) {
-    fprintf(stderr, "fiberrt-top: %s\n", message.c_str());
+    fputs("fiberrt-top: ", stderr);
+    each_line(message, [](const std::string& line) { fprintf(stderr, "%s\n", line.c_str()); });
     exit(status);
 }
 
@@ -146,14 +158,8 @@ void print_json(const top::Place& place) {
     fwrite(text.data(), 1, text.size(), stdout);
 }
 
-// The names in the text may have any bytes.
 void print_stacks(const top::Place& place) {
-    std::string text = ask(place, "stacks");
-    for (std::string_view rest = text; !rest.empty();) {
-        size_t length = std::min(rest.find('\n'), rest.size());
-        puts(top::plain(rest.substr(0, length)).c_str());
-        rest.remove_prefix(std::min(length + 1, rest.size()));
-    }
+    each_line(ask(place, "stacks"), [](const std::string& line) { puts(line.c_str()); });
 }
 
 int columns_of_output() {
@@ -164,17 +170,45 @@ int columns_of_output() {
     return columns >= 40 && columns <= 1000 ? columns : 80;
 }
 
+std::string counts_times_for_us; // the socket of the process that counts times only for this program
+
+void count_no_times() {
+    if (counts_times_for_us.empty()) return;
+    top::Exchange exchange;
+    exchange.begin(counts_times_for_us, "times off");
+    exchange.finish();
+    counts_times_for_us.clear();
+}
+
+// The signals that would end the program are blocked until count_no_times().
+sigset_t count_times(const top::Place& place) {
+    sigset_t ends;
+    sigemptyset(&ends);
+    for (int signal : {SIGINT, SIGTERM, SIGHUP, SIGQUIT}) {
+        struct sigaction action;
+        if (sigaction(signal, nullptr, &action) == 0 && action.sa_handler != SIG_IGN) sigaddset(&ends, signal);
+    }
+    sigprocmask(SIG_BLOCK, &ends, nullptr);
+    atexit(count_no_times); // die() may end the program
+    if (ask(place, "times on") == "ok\n") counts_times_for_us = place.path;
+    return ends;
+}
+
 void print_once(const top::Place& place, const top::Options& options) {
     bool looks_again = options.interval_ns && !place.file;
-    bool times_are_ours = options.times && ask(place, "times on") == "ok\n";
+    sigset_t ends;
+    sigemptyset(&ends);
+    if (options.times) ends = count_times(place);
     top::Model model;
     model.add(sample_of(place));
     if (looks_again) {
         timespec pause = {options.interval_ns / 1'000'000'000, options.interval_ns % 1'000'000'000};
-        nanosleep(&pause, nullptr);
-        model.add(sample_of(place));
+        int ended_by = sigtimedwait(&ends, nullptr, &pause);
+        if (ended_by > 0) raise(ended_by); // pending until it is unblocked
+        if (ended_by < 0) model.add(sample_of(place));
     }
-    if (times_are_ours) ask(place, "times off");
+    count_no_times();
+    sigprocmask(SIG_UNBLOCK, &ends, nullptr);
     top::View view;
     view.sort = options.sort;
     for (const top::Line& line : top::draw_all(model, view, columns_of_output())) {
