@@ -2538,7 +2538,8 @@ FIBERRT_API int fiber_agent_stop(void) FIBERRT_LINKNAME(fiber_agent_stop);
  * program goes on.
  *
  * The environment variable FIBERRT_DUMP_SIGNAL (QUIT, say, or a number, or RTMIN+1) asks for this example without a
- * change of the program. It is read before the first cord is opened. A later call replaces the signal.
+ * change of the program. It is read before the first cord is opened. A later call replaces the signal, when the dumps
+ * asked for are written.
  *
  * fd stays the caller's, and must stay open. A descriptor that takes nothing for a second cuts the dump off. A signal
  * that comes during a dump leads to one more dump; several such signals are one. The child of a fork dumps by no signal,
