@@ -2365,7 +2365,8 @@ typedef struct {
  * switch, so `runnable_ns` may be too short by the time that this fiber ran on, and the wait too long.
  *
  * Errors: -EINVAL out is NULL or size is 0; -ENODATA accounting is off; -EAGAIN its cord has not polled since accounting
- * was turned on; -ESRCH the fiber ended meanwhile; -ENOMEM there was no memory for its times.
+ * was turned on, or the fiber has waited since then and cannot be looked at (`still` of fiber_info); -ESRCH the fiber ended
+ * meanwhile; -ENOMEM there was no memory for its times.
  */
 FIBERRT_API int fiber_times(fiber_t fiber, fiber_times_t *out, size_t size) FIBERRT_LINKNAME(fiber_times);
 
