@@ -2369,7 +2369,8 @@ typedef struct {
  * switch, so `runnable_ns` may be too short by the time that this fiber ran on, and the wait too long.
  *
  * Errors: -EINVAL out is NULL or size is 0; -ENODATA accounting is off; -EAGAIN its cord has not polled since accounting
- * was turned on; -ESRCH the fiber ended meanwhile; -ENOMEM there was no memory for its times.
+ * was turned on, or the fiber has waited since then and cannot be looked at (`still` of fiber_info); -ESRCH the fiber ended
+ * meanwhile; -ENOMEM there was no memory for its times.
  */
 FIBERRT_API int fiber_times(fiber_t fiber, fiber_times_t *out, size_t size) FIBERRT_LINKNAME(fiber_times);
 
@@ -2542,7 +2543,8 @@ FIBERRT_API int fiber_agent_stop(void) FIBERRT_LINKNAME(fiber_agent_stop);
  * program goes on.
  *
  * The environment variable FIBERRT_DUMP_SIGNAL (QUIT, say, or a number, or RTMIN+1) asks for this example without a
- * change of the program. It is read before the first cord is opened. A later call replaces the signal.
+ * change of the program. It is read before the first cord is opened. A later call replaces the signal, when the dumps
+ * asked for are written.
  *
  * fd stays the caller's, and must stay open. A descriptor that takes nothing for a second cuts the dump off. A signal
  * that comes during a dump leads to one more dump; several such signals are one. The child of a fork dumps by no signal,

@@ -20,6 +20,13 @@ using namespace fiberrt;
 
 namespace {
 
+// The file that this code was mapped from. (Under Valgrind, /proc/self/exe is another one.)
+std::string path_of_program() {
+    Arena arena;
+    const CodeRange* range = CodeMap(arena).at(reinterpret_cast<uintptr_t>(&path_of_program));
+    return range ? range->file->path : "";
+}
+
 std::string content_of(const std::string& path) {
     std::ifstream file(path, std::ios::binary | std::ios::ate);
     std::string content(size_t(file.tellg()), '\0');
@@ -38,7 +45,7 @@ ino_t inode_of(const std::string& path) {
 // A directory with a copy of this program.
 class ElfFunctionsTest : public testing::Test {
 protected:
-    ElfFunctionsTest() : program_(content_of("/proc/self/exe")) {
+    ElfFunctionsTest() : program_(content_of(path_of_program())) {
         char name[] = "/tmp/elf_functions_test.XXXXXX";
         EXPECT_NE(mkdtemp(name), nullptr);
         directory_ = name;

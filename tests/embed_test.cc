@@ -4,11 +4,15 @@
 // There are two programs of it: embed_test, and embed_eventfd_test, where the ring's doorbell is an eventfd, as on
 // kernels before 6.7 (embed_doorbell.cc).
 #include "cord_support.h"
+#include "io_support.h"
 #include "subprocess.h"
 
+#include <atomic>
+#include <csignal>
 #include <functional>
 #include <poll.h>
 #include <sys/epoll.h>
+#include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
 #include <vector>
@@ -1417,6 +1421,34 @@ TEST_F(EmbedTest, AnEmbeddedCordIsShutDownFromElsewhere) {
         EXPECT_TRUE(woken == 0 || woken == -ESRCH) << woken;
     });
     thread.join();
+}
+
+[[gnu::noinline]] void stays_in_the_loop(std::atomic<bool> &stays, const std::atomic<bool> &over) {
+    for (stays = true; !over;) poll(nullptr, 0, 1);
+    asm volatile("" : : : "memory"); // no tail call
+}
+
+// The foreign loop has the thread, so the main flow runs: a dump asks the thread for its frames.
+TEST_F(EmbedTest, ADumpTellsTheFramesOfTheLoop) {
+    std::atomic<bool> stays{false}, over{false};
+    std::string text;
+    int signal = SIGRTMIN + 4;
+    std::thread loop([&] {
+        self();                                          // opens the cord
+        EXPECT_EQ(fiber_dump_running_signal(signal), 0); // gives the thread a stack for the handler
+        embedded();
+        stays_in_the_loop(stays, over);
+    });
+    while (!stays) sched_yield();
+    Descriptor file(memfd_create("dump", MFD_CLOEXEC));
+    EXPECT_EQ(fiber_dump_as(file, FIBER_DUMP_FRAMES), 0);
+    over = true;
+    loop.join();
+    EXPECT_EQ(fiber_dump_running_signal(0), 0);
+    text.resize(size_t(lseek(file, 0, SEEK_END)));
+    EXPECT_EQ(pread(file, text.data(), text.size(), 0), ssize_t(text.size()));
+    EXPECT_NE(text.find("stays_in_the_loop"), std::string::npos) << text;
+    EXPECT_EQ(text.find("its thread does not answer"), std::string::npos) << text;
 }
 
 } // namespace

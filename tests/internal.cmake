@@ -28,6 +28,7 @@ if(NOT CMAKE_CROSSCOMPILING) # its subject is a program that it runs
 endif()
 fiberrt_test(NAME slots_test SOURCES slots_test.cc INTERNAL)
 fiberrt_test(NAME sums_test SOURCES sums_test.cc INTERNAL)
+fiberrt_test(NAME ticks_test SOURCES ticks_test.cc INTERNAL)
 if(NOT CMAKE_CROSSCOMPILING) # it reads its own file, as /proc/self/maps has it
     fiberrt_test(NAME elf_functions_test SOURCES elf_functions_test.cc INTERNAL)
 endif()

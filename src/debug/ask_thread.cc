@@ -45,7 +45,7 @@ void wait_while(uint32_t value, int64_t ns) {
 
 void on_asked(int, siginfo_t*, void* context) {
     KeepErrno keep;
-    Cord* cord = this_cord;
+    Cord* cord = cord_if_any(); // also if a foreign loop has the thread: then the main flow runs
     uint32_t expected = asked;
     if (!cord || asked_cord.load(std::memory_order_acquire) != cord) return;
     if (!answer.compare_exchange_strong(expected, taking, std::memory_order_acq_rel)) return;

@@ -51,7 +51,8 @@ constexpr size_t records_size = sizeof(CreationRecord) * decltype(fibers)::most;
 
 void note_creation(Fiber* fiber) {
     CreationRecord* records = creation_records.load(std::memory_order_acquire);
-    if (is_internal(fiber->life.kind) || fiber->main_flow()) return;
+    // Null: this thread sees the observer, which was set last, but not the records yet.
+    if (!records || is_internal(fiber->life.kind) || fiber->main_flow()) return;
     CreationRecord& record = records[fiber->index];
     const Cord* here = this_cord;
     const Fiber* by = here ? here->sched.current : nullptr;

@@ -61,17 +61,18 @@ void* dump_when_asked(void*) {
     pthread_sigmask(SIG_UNBLOCK, &set, nullptr);
     for (uint32_t seen = 0;;) {
         uint32_t now = dumps_asked.load(std::memory_order_acquire);
-        if (now & stop_bit) return nullptr;
-        if (now == seen) {
+        if ((now & ~stop_bit) != seen) {
+            seen = now & ~stop_bit; // signals that come during a dump lead to one more
+            dump(dump_fd, {dump_flags, nullptr, Report::unasked_ns});
+        } else if (now & stop_bit) {
+            return nullptr; // after the dump that a signal has asked for
+        } else {
             syscall(SYS_futex, &dumps_asked, FUTEX_WAIT_PRIVATE, seen, nullptr, nullptr, 0);
-            continue;
         }
-        seen = now; // signals that come during a dump lead to one more
-        dump(dump_fd, {dump_flags, nullptr, Report::unasked_ns});
     }
 }
 
-// Under the mutex, which it releases for the time of a dump under way.
+// Under the mutex. Waits until the dumps that signals have asked for are written.
 int stop_dumps() {
     dumper_lives = false;
     int error = dump_handler.remove();

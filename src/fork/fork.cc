@@ -211,6 +211,7 @@ void in_child() {
     Cord* cord = cord_if_any();
     if (cord && !in_users_code(*cord)) { // the cord is in the middle of a change, and cannot be repaired
         fork_refused = true;
+        recorder_forked(nullptr);
         return;
     }
     Forked forked = {cord, cord ? cord->sched.current : nullptr, alone};

@@ -94,7 +94,7 @@ void ticks_begin() {
 
 bool ticks_are_of_counter() { return by_counter; }
 uint64_t ticks_now() { return by_counter ? CounterClock::now() : NanosecondClock::now(); }
-int64_t ns_of_ticks(uint64_t ticks) { return int64_t(scaled(ticks, ns_per_tick)); }
+int64_t ns_of_ticks(uint64_t ticks) { return int64_t(ticks) < 0 ? 0 : int64_t(scaled(ticks, ns_per_tick)); }
 uint64_t ticks_of_ns(int64_t ns) { return scaled(uint64_t(ns), ticks_per_ns); }
 
 TimePair time_pair() {

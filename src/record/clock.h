@@ -42,7 +42,8 @@ void ticks_begin();
 bool ticks_are_of_counter();
 uint64_t ticks_now();
 
-// A duration in nanoseconds.
+// A duration in nanoseconds. 0 for one whose highest bit is set: it is negative, as the counters of two processors may
+// differ.
 int64_t ns_of_ticks(uint64_t ticks);
 uint64_t ticks_of_ns(int64_t ns);
 

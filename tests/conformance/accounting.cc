@@ -808,6 +808,36 @@ TEST(Accounting, BeginsAnewInTheChildOfAThreadWithoutACord) {
     });
 }
 
+namespace {
+
+// The library refuses all use of fibers in the child of such a fork.
+int step_forks(void *, int64_t) {
+    fflush(nullptr);
+    pid_t child = fork();
+    if (child == 0) {
+        std::vector<fiber_times_sum_t> all;
+        CHILD_CHECK(fiber_times_each(FIBER_BY_FUNCTION, collect, &all) == 0);
+        CHILD_CHECK(all.empty()); // the times of the parent are not the child's
+        _exit(0);
+    }
+    int status = -1;
+    EXPECT_EQ(waitpid(child, &status, 0), child);
+    EXPECT_EQ(status, 0);
+    return FIBER_STEP_END;
+}
+
+} // namespace
+
+TEST(Accounting, HasNoTimesInTheChildOfAHostedFiber) {
+    NEEDS_AN_ALLOCATOR_THAT_KNOWS_FORKS();
+    Accounting on;
+    run([] { burn(FIBER_USEC(100)); });
+    fiber_t hosted{};
+    EXPECT_EQ(expect_memory(fiber_hosted_new(&hosted, nullptr, step_forks, nullptr)), 0);
+    EXPECT_EQ(fiber_wakeup(hosted), 0);
+    join(hosted);
+}
+
 // Turned on and off by one thread, while other cords begin, run fibers and end, and are read by it.
 TEST(Accounting, MayBeTurnedOnAndOffAtAnyTime) {
     std::atomic<bool> over{false};

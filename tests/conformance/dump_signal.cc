@@ -107,6 +107,18 @@ TEST(DumpSignal, IsReplacedByALaterCall) {
     EXPECT_EQ(::poll(&ready, 1, 0), 0);
 }
 
+// The call that ends the dumps waits for the dump that a signal has asked for, also if it has not begun.
+TEST(DumpSignal, WritesTheDumpAskedForBeforeItEnds) {
+    NEEDS_A_DUMPER();
+    for (int round = 0; round < 20; round++) {
+        Descriptor file(::memfd_create("dump", MFD_CLOEXEC));
+        ASSERT_EQ(fiber_dump_on_signal(dump_signal, file, 0), 0);
+        ASSERT_EQ(::raise(dump_signal), 0);
+        ASSERT_EQ(fiber_dump_on_signal(0, -1, 0), 0);
+        ASSERT_GT(::lseek(file, 0, SEEK_END), 0) << "in round " << round;
+    }
+}
+
 TEST(DumpSignal, ReturnsErrors) {
     NEEDS_A_DUMPER();
     EXPECT_EQ(fiber_dump_on_signal(-1, 2, 0), -EINVAL);
