@@ -2593,8 +2593,8 @@ typedef struct {
 
 /**
  * Starts a trace of the process: of all cords, and of those that are opened later. The calling thread's cord is traced
- * at once, each other one from its next poll on. size is sizeof(fiber_trace_t) as the caller knows it: members beyond
- * size count as zero.
+ * at once, each other one from its next poll on. Blocks the thread while open(2) does, for a named pipe until it has a
+ * reader. size is sizeof(fiber_trace_t) as the caller knows it: members beyond size count as zero.
  *
  * Each cord notes its events in memory that only it fills, and never waits: if the memory is full, events are dropped, and the
  * trace shows how many and where. A thread of the library's writes the file. When a write fails, the trace ends: the
