@@ -240,8 +240,8 @@ int reserve_locked(const fiber_trace_t& options) {
     return 0;
 }
 
-// Begins the reserved trace; the caller has the mutex. fd: the file, or an error. at_begin: before the first cord, for the
-// environment variable.
+// Begins the reserved trace; the caller has the mutex. fd: the file, or an error. at_begin: before the first cord, for
+// the environment variable.
 int start_locked(int fd, bool at_begin) {
     starts = false;
     if (fd < 0) return fd;

@@ -18,8 +18,8 @@ namespace {
 
 constexpr unsigned long events_least = 64, events_most = 1ul << 24; // those of fiber_trace_t
 
-// Opens the file without the GIL: a named pipe may have no reader yet. Returns the result of fiber_trace_start, or -EINTR
-// with the exception of a signal's handler set.
+// Opens the file without the GIL: a named pipe may have no reader yet. Returns the result of fiber_trace_start, or
+// -EINTR with the exception of a signal's handler set.
 int start_without_gil(const fiber_trace_t& options) {
     int error;
     do {
