@@ -324,7 +324,8 @@ def test_accounting_from_the_start(program, monkeypatch):
         def work(): fiberrt.sleep(0.01)
         fiber = fiberrt.spawn(work)
         fiber.join()
-        print(fiberrt.times(fiber).waits.time > 0, fiberrt.times_by_name()["work"].fibers, "main" in fiberrt.times_by_name())
+        sums = fiberrt.times_by_name()
+        print(fiberrt.times(fiber).waits.time > 0, sums["work"].fibers, "main" in sums)
         if os.fork() == 0:
             fiber = fiberrt.spawn(work)
             fiber.join()

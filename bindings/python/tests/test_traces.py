@@ -124,7 +124,8 @@ def test_places_of_waits(tmp_path):
         fiberrt.spawn(function_with_a_long_name).join()
     slices = Read(tmp_path / "trace").slices
     first = works.__code__.co_firstlineno
-    assert slices.count(f"works (test_traces.py:{first + 2})") == slices.count(f"works (test_traces.py:{first + 4})") == 2
+    for line in 2, 4:
+        assert slices.count(f"works (test_traces.py:{first + line})") == 2
     name = "test_places_of_waits.<locals>.waits"
     first = waits.__code__.co_firstlineno
     assert f"{name} (test_traces.py:{first + 4})" in slices and f"{name} (test_traces.py:{first + 5})" in slices
@@ -136,7 +137,7 @@ def test_places_of_waits(tmp_path):
 
 
 def test_a_wait_that_begins_with_places_and_ends_without_them(tmp_path):
-    """A slice that the program begins in a later trace is not ended by the wait."""
+    """The end of the wait's slice is none in the later trace."""
     def waits():
         fiberrt.park()
         with fiberrt.trace_slice("mine"):
@@ -300,6 +301,30 @@ def test_a_named_pipe_without_a_reader_keeps_no_other_thread(program, tmp_path):
         str(tmp_path / "pipe"),
     )
     assert (done.code, done.out, done.err) == (0, "True\n", "")
+
+
+def test_a_signal_while_the_file_is_opened(program, tmp_path):
+    """Python's own open() also goes on after a handler, or raises the handler's exception."""
+    done = program(
+        """
+        import fiberrt, os, signal, sys, threading
+        def handler(*_):
+            signals.append(1)
+            if len(signals) == 3:
+                raise KeyError
+        signals = []
+        os.mkfifo(sys.argv[1])
+        signal.signal(signal.SIGALRM, handler)
+        try:
+            signal.setitimer(signal.ITIMER_REAL, 0.05, 0.05)
+            fiberrt.trace(sys.argv[1]).start()
+        except KeyError:
+            signal.setitimer(signal.ITIMER_REAL, 0)
+            print("raised", fiberrt.trace.stats()["running"])
+        """,
+        str(tmp_path / "pipe"),
+    )
+    assert (done.code, done.out, done.err) == (0, "raised False\n", "")
 
 
 def test_without_a_trace():

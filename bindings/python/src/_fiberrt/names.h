@@ -22,8 +22,8 @@ void names_begin_by_environment();
 // Names a fiber of the calling thread after its function, unless the program has named it.
 void name_after_function(FiberObject* fiber);
 
-// Copies a text that ends with a null. If it has no room, copies "..." and the end of it, which says more of a qualified
-// name or a path than the beginning. Does not begin within a UTF-8 character.
+// Copies a text that ends with a null. If it has no room, copies "..." and the end of it, which says more of a
+// qualified name or a path than the beginning. Does not begin within a UTF-8 character.
 void put_end(char* to, size_t size, const char* text);
 
 } // namespace fiberrt_python

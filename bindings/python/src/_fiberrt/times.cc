@@ -77,8 +77,8 @@ PyObject* spread_of(const fiber_spread_t& spread) {
                          spread.p99_ns, spread.p999_ns, spread.most_ns);
 }
 
-// (elapsed, run, poll, sleep, slice, lag, poll's spread) of the thread with this threading.get_ident(); None: the thread
-// has no fibers.
+// (elapsed, run, poll, sleep, slice, lag, poll's spread) of the thread with this threading.get_ident(); None: the
+// thread has no fibers.
 PyObject* thread_times(PyObject*, PyObject* number) {
     unsigned long ident = PyLong_AsUnsignedLong(number);
     if (ident == static_cast<unsigned long>(-1) && PyErr_Occurred()) return nullptr;

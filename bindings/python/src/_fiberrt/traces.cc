@@ -12,18 +12,21 @@
 
 namespace fiberrt_python {
 
-unsigned trace_with_places;
+bool traces_places;
 
 namespace {
 
 constexpr unsigned long events_least = 64, events_most = 1ul << 24; // those of fiber_trace_t
 
-// Opens the file without the GIL: a named pipe may have no reader yet.
+// Opens the file without the GIL: a named pipe may have no reader yet. Returns the result of fiber_trace_start, or
+// -EINTR with the exception of a signal's handler set.
 int start_without_gil(const fiber_trace_t& options) {
     int error;
-    Py_BEGIN_ALLOW_THREADS;
-    error = fiber_trace_start(&options, sizeof options);
-    Py_END_ALLOW_THREADS;
+    do {
+        Py_BEGIN_ALLOW_THREADS;
+        error = fiber_trace_start(&options, sizeof options);
+        Py_END_ALLOW_THREADS;
+    } while (error == -EINTR && PyErr_CheckSignals() == 0);
     return error;
 }
 
@@ -39,8 +42,9 @@ PyObject* trace_start(PyObject*, PyObject* const* args, Py_ssize_t count) {
     options.ring_events = uint32_t(events);
     PyObject* path = nullptr;
     if (PyLong_Check(args[0])) {
-        options.fd = _PyLong_AsInt(args[0]);
-        if (options.fd == -1 && PyErr_Occurred()) return nullptr;
+        long fd = PyLong_AsLong(args[0]);
+        if (fd == -1 && PyErr_Occurred()) return nullptr;
+        options.fd = fd == int(fd) ? int(fd) : -1;
     } else {
         if (!PyUnicode_FSConverter(args[0], &path)) return nullptr;
         options.path = PyBytes_AS_STRING(path);
@@ -49,13 +53,12 @@ PyObject* trace_start(PyObject*, PyObject* const* args, Py_ssize_t count) {
     int error = start_without_gil(options);
     Py_XDECREF(path);
     if (error == 0) {
-        static unsigned traces;
-        if (!++traces) traces = 1;
-        trace_with_places = places ? traces : 0;
+        traces_places = places;
         names_begin();
         Py_RETURN_NONE;
     }
     names_end();
+    if (error == -EINTR) return nullptr;
     if (error == -ENOMEM) return PyErr_NoMemory();
     if (error != -EBUSY) return raise_errno(error);
     PyErr_SetString(PyExc_RuntimeError, "there is a trace already");
@@ -63,7 +66,7 @@ PyObject* trace_start(PyObject*, PyObject* const* args, Py_ssize_t count) {
 }
 
 PyObject* trace_stop(PyObject*, PyObject*) {
-    trace_with_places = 0;
+    traces_places = false;
     int error;
     Py_BEGIN_ALLOW_THREADS; // it waits for the file
     error = fiber_trace_stop();
@@ -178,7 +181,7 @@ bool trace_runs() {
 }
 
 void traces_forked() {
-    trace_with_places = 0;
+    traces_places = false;
     names_end();
 }
 
@@ -191,7 +194,8 @@ PyMethodDef trace_functions[] = {
     {"trace_end", trace_end, METH_NOARGS, "trace_end()\n--\n\nEnd the calling fiber's last slice."},
     {"trace_counter", as_method(trace_counter), METH_FASTCALL,
      "trace_counter(name, value, /)\n--\n\nNote the value that a counter of the program has from now on, in the trace, "
-     "if there is one.\n\nname: a str; counters of one name are one, in all threads. value: an int of at most 64 bits.\n"
+     "if there is one.\n\nname: a str; counters of one name are one, in all threads. value: an int of at most 64 "
+     "bits.\n"
      "TypeError: name is no str, or value no int. OverflowError: value has more bits. UnicodeEncodeError: name has a "
      "surrogate."},
     {nullptr, nullptr, 0, nullptr},

@@ -4,8 +4,7 @@
 
 namespace fiberrt_python {
 
-// The number of the present trace, if it has the places of waits; else 0. Each trace has another number.
-extern unsigned trace_with_places;
+extern bool traces_places; // whether there is a trace that has the places of waits
 
 // Begins a slice of the calling fiber. Its name is the place of the innermost frame outside this package.
 void trace_place_begin();
@@ -14,19 +13,19 @@ void trace_place_end();
 // While it lives, the trace tells where in Python code the calling fiber is.
 class TracedPlace {
 public:
-    TracedPlace() : trace_(trace_with_places) {
-        if (trace_) [[unlikely]]
+    TracedPlace() : traced_(traces_places) {
+        if (traced_) [[unlikely]]
             trace_place_begin();
     }
     ~TracedPlace() {
-        if (trace_ && trace_ == trace_with_places) [[unlikely]]
-            trace_place_end();
+        if (traced_) [[unlikely]]
+            trace_place_end(); // does nothing if the trace has ended, or another one runs
     }
     TracedPlace(const TracedPlace&) = delete;
     TracedPlace& operator=(const TracedPlace&) = delete;
 
 private:
-    unsigned trace_;
+    bool traced_;
 };
 
 bool trace_runs();    // whether there is a trace

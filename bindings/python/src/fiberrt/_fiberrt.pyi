@@ -7,6 +7,7 @@ from contextvars import Context
 from types import CodeType, FrameType, GenericAlias
 from typing import Any, Generic, ParamSpec, Protocol, Self, TypeVar, final
 
+from _typeshed import StrPath
 from typing_extensions import Buffer, disjoint_base
 
 P = ParamSpec("P")

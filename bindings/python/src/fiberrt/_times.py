@@ -69,7 +69,7 @@ class Spread(NamedTuple):
         longest: the longest.
     """
 
-    count: int
+    count: int  # type: ignore[assignment]  # in place of tuple's method
     p50: float
     p90: float
     p99: float
@@ -107,8 +107,8 @@ def accounting(on: bool = True) -> None:
     functions: the present fibers of the calling thread, and all fibers that are spawned later. FIBERRT_ACCOUNTING=1 in
     the environment turns accounting on at the start. In the child of a fork it stays on, and all times begin at zero.
 
-    Does nothing if accounting is on, or off, already. MemoryError: there is no memory for the times. OSError (ENOTSUP): a
-    thread in a simulation that may have no fibers.
+    Does nothing if accounting is on, or off, already. MemoryError: there is no memory for the times. OSError
+    (ENOTSUP): a thread in a simulation that may have no fibers.
     """
     _fiberrt.accounting(on)
 
@@ -117,11 +117,11 @@ def times(fiber: _fiberrt.Fiber[Any] | None = None) -> Times:
     """Return for how long a fiber has run and waited: Times, in seconds.
 
     fiber: of any thread; None: the calling one. The times begin when accounting was turned on, or with the fiber. They
-    go up to now, or to the end of the fiber's function; a Fiber that has ended keeps them, also when accounting is turned
-    off. If the fiber's thread has not noticed that accounting is on, they are zero.
+    go up to now, or to the end of the fiber's function; a Fiber that has ended keeps them, also when accounting is
+    turned off. If the fiber's thread has not noticed that accounting is on, they are zero.
 
-    RuntimeError: accounting is off; it was off when the fiber ended; or the fiber was lost in a fork or with its thread.
-    TypeError: fiber is no Fiber. MemoryError.
+    RuntimeError: accounting is off; it was off when the fiber ended; or the fiber was lost in a fork or with its
+    thread. TypeError: fiber is no Fiber. MemoryError.
     """
     return _times(1, _fiberrt.times(_fiberrt.current() if fiber is None else fiber))
 
@@ -151,9 +151,9 @@ def times_by_name() -> dict[str | None, Times]:
     dict from names to Times, the fibers that have run longest first.
 
     A fiber that the program has not named counts under the __qualname__ of its function, a main flow under "main". The
-    library keeps 31 bytes: the first ones of a name that the program has given to a fiber, or "..." and the last ones of
-    a function's name. Fibers that other threads spawned before accounting was on have the name "". The name None is for
-    fibers for which the library had no room: it keeps some hundred names.
+    library keeps 31 bytes: the first ones of a name that the program has given to a fiber, or "..." and the last ones
+    of a function's name. Fibers that other threads spawned before accounting was on have the name "". The name None is
+    for fibers for which the library had no room: it keeps some hundred names.
 
     RuntimeError: accounting is off. MemoryError.
     """
@@ -166,8 +166,10 @@ def times_by_name() -> dict[str | None, Times]:
 
 def _added(one: Times, other: Times) -> Times:
     waits = Waits(*(a + b for a, b in zip(one.waits, other.waits)))
-    fibers, turns, run, runnable, wait = (a + b for a, b in zip(one[:5], other[:5]))
-    return Times(fibers, turns, run, runnable, wait, waits)
+    return Times(
+        one.fibers + other.fibers, one.turns + other.turns, one.run + other.run, one.runnable + other.runnable,
+        one.wait + other.wait, waits,
+    )  # fmt: skip
 
 
 def _times(count: int, each: tuple[int, ...]) -> Times:

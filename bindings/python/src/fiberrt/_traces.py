@@ -24,18 +24,18 @@ class trace:
         with fiberrt.trace("requests.pftrace"):
             serve_some_requests()
 
-    https://ui.perfetto.dev shows it; docs/tracing.md of the C library describes it. FIBERRT_TRACE=FILE in the environment
-    traces the whole run of a program. During a trace, fibers that the program has not named have the names of their
-    functions: the present fibers of the calling thread, and all fibers that are spawned later.
+    https://ui.perfetto.dev shows it; docs/tracing.md of the C library describes it. FIBERRT_TRACE=FILE in the
+    environment traces the whole run of a program. During a trace, fibers that the program has not named have the names
+    of their functions: the present fibers of the calling thread, and all fibers that are spawned later.
 
-    path: the file, which is created, or emptied. "%p" in it becomes the number of the process, and "%%" a single "%". An
-    int is a descriptor, of a file, a pipe or a socket. places: also tell where in Python code each fiber waited, or let
-    others run: a slice "function (file:line)" on the track below the fiber's. It names the innermost function outside
-    this package. ring_events: for how many events each thread has memory, of 32 bytes each; 0: 65,536. If a thread's
-    memory is full, events are dropped, and the trace shows how many.
+    path: the file, which is created, or emptied. "%p" in it becomes the number of the process, and "%%" a single "%".
+    An int is a descriptor, of a file, a pipe or a socket. places: also tell where in Python code each fiber waited, or
+    let others run: a slice "function (file:line)" on the track below the fiber's. It names the innermost function
+    outside this package. ring_events: for how many events each thread has memory, of 32 bytes each; 0: 65,536. If a
+    thread's memory is full, events are dropped, and the trace shows how many.
 
-    Without `with`, call start() and stop(). There is one trace at a time, and none in the child of a fork: there, the end
-    of the block does nothing.
+    Without `with`, call start() and stop(). There is one trace at a time, and none in the child of a fork: there, the
+    end of the block does nothing.
     """
 
     def __init__(self, path: StrPath | bytes | int, *, places: bool = False, ring_events: int = 0) -> None:
@@ -55,15 +55,15 @@ class trace:
     def stop(self) -> None:
         """Stop the trace, and complete the file. Blocks the thread meanwhile.
 
-        RuntimeError: there is no trace. OSError: the file could not be written, so the trace ended early; or (ETIMEDOUT)
-        a pipe's reader did not read for two seconds.
+        RuntimeError: there is no trace. OSError: the file could not be written, so the trace ended early; or
+        (ETIMEDOUT) a pipe's reader did not read for two seconds.
         """
         _fiberrt.trace_stop()
 
     @staticmethod
     def stats() -> dict[str, int]:
-        """Return the figures of the present trace, or of the last one: a dict with "events" and "bytes", which have been
-        written, "dropped", "error", the errno that has ended the trace, or 0, and "running"."""
+        """Return the figures of the present trace, or of the last one: a dict with "events" and "bytes", which have
+        been written, "dropped", "error", the errno that has ended the trace, or 0, and "running"."""
         return _fiberrt.trace_stats()
 
     def __enter__(self) -> Self:
@@ -83,8 +83,8 @@ class trace_slice:
         with fiberrt.trace_slice("ask the database"):
             rows = connection.execute(query)
 
-    name: a str; the library keeps 255 bytes of it, as UTF-8. Slices may lie within each other, and waits within them. The
-    same fiber must enter and leave the block, so do not put a `yield` into it if another fiber may go on there.
+    name: a str; the library keeps 255 bytes of it, as UTF-8. Slices may lie within each other, and waits within them.
+    The same fiber must enter and leave the block, so do not put a `yield` into it if another fiber may go on there.
 
     TypeError: name is no str. UnicodeEncodeError: it has a surrogate.
     """
