@@ -54,6 +54,13 @@ def name_in(memory, offset, size):
     return "".join(c if c.isprintable() else "?" for c in name)
 
 
+def without_signature(address):
+    """Returns a return address of AArch64 without its signature, which is in bits that no address uses."""
+    mask = gdb.parse_and_eval("$pauth_cmask")  # void: gdb does not know these bits of the processor
+    unused = int(mask) if mask.type.code != gdb.TYPE_CODE_VOID else 0xffff << 48
+    return address & ~unused & (1 << 64) - 1
+
+
 def named(table, number, otherwise):
     """Looks up a number in one of the library's tables; returns its name and text."""
     return table[number] if number < len(table) else ("", otherwise)
@@ -269,6 +276,8 @@ class Fiber:
     def registers(self):
         """Returns the registers with which a parked fiber will continue."""
         saved = [(name, integer(8, read(self.sp + offset, 8), 0)) for name, offset in self.copy.frame]
+        if any(name == "x30" for name, _ in saved):
+            saved = [(name, without_signature(number) if name in ("x30", "pc") else number) for name, number in saved]
         return saved + [(self.copy.stack_pointer, self.sp + self.copy.after_frame)]
 
 

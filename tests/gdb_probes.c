@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
  * gdb_probes.c - does once what each static probe tells: a fiber starts, waits for a lock and for a read, yields, and
- * ends. gdb_probes.py sets breakpoints at the probes while the program is in the function before_all, and removes them in
+ * ends; a pool runs a task. gdb_probes.py sets breakpoints at the probes while the program is in the function before_all, and removes them in
  * after_all. The program does it all once more after without.
  */
 #include <fiberrt.h>
@@ -43,7 +43,10 @@ void *writes(void *unused) {
     return unused;
 }
 
+void *computes(void *unused) { return unused; }
+
 static void all(void) {
+    fiber_pool_t pool;
     check(fiber_mutex_lock(&mutex), "fiber_mutex_lock");
     check(fiber_spawn(&reader, reads, NULL), "fiber_spawn");
     check(fiber_reschedule(), "fiber_reschedule");
@@ -54,6 +57,9 @@ static void all(void) {
     check(fiber_wakeup(reader), "fiber_wakeup");
     check(fiber_join(writer, NULL), "fiber_join");
     check(fiber_join(reader, NULL), "fiber_join");
+    check(fiber_pool_create(&pool, NULL), "fiber_pool_create");
+    check(fiber_pool_submit(pool, computes, NULL), "fiber_pool_submit");
+    check(fiber_pool_close(pool), "fiber_pool_close");
 }
 
 int main(void) {

@@ -88,8 +88,12 @@ def check_events():
     has("exit: another fiber", "exit", writer)
     order = [event[0] for event in fired if event[1] == reader and event[0] in ("start", "submit", "complete", "exit")]
     check("the fiber's events are in order", order == ["start", "submit", "complete", "exit"], str(order))
-    starts = [event for event in fired if event[0] == "start"]
+    starts = [event for event in fired if event[0] == "start" and event[1] in (reader, writer)]
     check("each fiber starts once, also one that waits before its first switch to another", len(starts) == 2, str(starts))
+    function = number("(unsigned long)&computes")
+    tasks = [event[1] for event in fired if event[0] == "start" and event[2] == function]
+    check("start: the task of a pool", len(tasks) == 1, "\n".join(map(str, fired)))
+    has("exit: the task", "exit", *tasks)
 
 
 def main():

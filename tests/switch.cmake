@@ -3,9 +3,41 @@
 fiberrt_test(NAME switch_test SOURCES switch_test.cc switch_asm_${FIBERRT_ARCH}.S LABELS switch)
 fiberrt_test(NAME switch_cfi_test SOURCES switch_cfi_test.cc INTERNAL LABELS switch)
 
+# fiberrt_gdb_stacks(<name> <gdb> <variable>...): whether fiber_backtrace finds the frames that gdb finds, with these
+# variables in the environment.
+function(fiberrt_gdb_stacks name gdb)
+    if(NOT TARGET gdb_stacks)
+        add_executable(gdb_stacks gdb_stacks.c)
+        set_target_properties(gdb_stacks PROPERTIES C_STANDARD 99)
+        target_compile_options(gdb_stacks PRIVATE -Wall -Wextra -g -O2)
+        target_compile_definitions(gdb_stacks PRIVATE _GNU_SOURCE)
+        target_link_libraries(gdb_stacks PRIVATE fiberrt)
+    endif()
+    add_test(NAME ${name} COMMAND ${gdb} -nx -batch -x ${CMAKE_CURRENT_SOURCE_DIR}/gdb_stacks.py
+        $<TARGET_FILE:gdb_stacks>)
+    set_tests_properties(${name} PROPERTIES LABELS switch SKIP_REGULAR_EXPRESSION "SKIPPED:" TIMEOUT ${test_timeout}
+        PASS_REGULAR_EXPRESSION "\n1000 fibers have the same frames"
+        ENVIRONMENT "FIBERRT_GDB_SCRIPT=${PROJECT_SOURCE_DIR}/gdb/fiberrt-gdb.py;${ARGN}"
+        ENVIRONMENT_MODIFICATION "FIBERRT_STACKS=set:${CMAKE_CURRENT_BINARY_DIR}/${name}.txt")
+endfunction()
+
 # A debugger's view of a running fiber.
 if(CMAKE_CROSSCOMPILING)
-    message(STATUS "Test gdb_backtrace left out: a debugger cannot trace what an emulator runs.")
+    message(STATUS "Tests gdb_backtrace, gdb_fibers and gdb_probes left out: gdb cannot start what an emulator runs.")
+    find_program(FIBERRT_GDB_MULTIARCH NAMES gdb-multiarch)
+    if(NOT CMAKE_SYSTEM_PROCESSOR STREQUAL "aarch64")
+        message(STATUS "Test gdb_stacks left out: of the emulated processors, it is for aarch64.")
+    elseif(FIBERRT_GDB_MULTIARCH)
+        list(GET CMAKE_CROSSCOMPILING_EMULATOR 1 qemu)
+        list(GET CMAKE_CROSSCOMPILING_EMULATOR 2 sysroot)
+        set(environment FIBERRT_QEMU=${qemu} FIBERRT_SYSROOT=${sysroot} FIBERRT_LIBRARIES=$<TARGET_FILE_DIR:fiberrt>)
+        # qemu 7.2 does not tell gdb which bits of a return address are its signature, so gdb can follow the stacks only
+        # of a processor without signatures. The library's script shows the innermost frame, without its signature.
+        fiberrt_gdb_stacks(gdb_stacks ${FIBERRT_GDB_MULTIARCH} ${environment} QEMU_CPU=max,pauth=off)
+        fiberrt_gdb_stacks(gdb_stacks.signed ${FIBERRT_GDB_MULTIARCH} ${environment} QEMU_CPU=max FIBERRT_FRAMES_MOST=1)
+    else()
+        message(WARNING "gdb-multiarch was not found (package gdb-multiarch): the tests gdb_stacks are LEFT OUT.")
+    endif()
     return()
 endif()
 find_program(FIBERRT_GDB NAMES gdb)
@@ -35,18 +67,7 @@ if(FIBERRT_GDB)
             idle_core hosted none smashed)
         set_tests_properties(gdb_fibers.common gdb_fibers.rare PROPERTIES LABELS switch SKIP_RETURN_CODE 77)
 
-        # Whether fiber_backtrace finds the frames that gdb finds.
-        add_executable(gdb_stacks gdb_stacks.c)
-        set_target_properties(gdb_stacks PROPERTIES C_STANDARD 99)
-        target_compile_options(gdb_stacks PRIVATE -Wall -Wextra -g -O2)
-        target_compile_definitions(gdb_stacks PRIVATE _GNU_SOURCE)
-        target_link_libraries(gdb_stacks PRIVATE fiberrt)
-        add_test(NAME gdb_stacks COMMAND ${FIBERRT_GDB} -nx -batch -x ${CMAKE_CURRENT_SOURCE_DIR}/gdb_stacks.py
-            $<TARGET_FILE:gdb_stacks>)
-        set_tests_properties(gdb_stacks PROPERTIES LABELS switch SKIP_REGULAR_EXPRESSION "SKIPPED:"
-            PASS_REGULAR_EXPRESSION "\n1000 fibers have the same frames"
-            ENVIRONMENT "FIBERRT_GDB_SCRIPT=${PROJECT_SOURCE_DIR}/gdb/fiberrt-gdb.py"
-            ENVIRONMENT_MODIFICATION "FIBERRT_STACKS=set:${CMAKE_CURRENT_BINARY_DIR}/gdb_stacks.txt")
+        fiberrt_gdb_stacks(gdb_stacks ${FIBERRT_GDB})
 
         # Whether the static probes fire while gdb is attached to them, and only then.
         if(FIBERRT_SDT_HEADER)

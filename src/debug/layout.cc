@@ -88,7 +88,8 @@ constexpr int64_t before_wait = sizeof(Link);
 #if defined __x86_64__
 #define FIBERRT_REGISTERS "r15=0 r14=8 r13=16 r12=24 rbx=32 rbp=40 rip=48 rsp+56"
 #elif defined __aarch64__
-#define FIBERRT_REGISTERS "x29=0 pc=8 x19=16 x20=24 x21=32 x22=40 x23=48 x24=56 x25=64 x26=72 x27=80 x28=88 sp+176"
+#define FIBERRT_REGISTERS \
+    "x29=0 x30=8 pc=8 x19=16 x20=24 x21=32 x22=40 x23=48 x24=56 x25=64 x26=72 x27=80 x28=88 sp+176"
 #elif defined __riscv
 #define FIBERRT_REGISTERS \
     "s1=104 s2=112 s3=120 s4=128 s5=136 s6=144 s7=152 s8=160 s9=168 s10=176 s11=184 s0=192 pc=200 sp+208"

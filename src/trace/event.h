@@ -41,7 +41,7 @@ static_assert(sizeof(Event) == 32, "two events to a cache line");
 
 constexpr uint32_t text_most = 255; // bytes of a text in the ring; the rest is cut off
 
-constexpr uint32_t slots_of_text(uint32_t length) { return (length + uint32_t(sizeof(Event)) - 1) / sizeof(Event); }
+constexpr uint32_t slots_of_text(uint32_t length) { return uint32_t((length + sizeof(Event) - 1) / sizeof(Event)); }
 
 // Whether slots of text follow an event.
 constexpr bool has_text(What what) {
