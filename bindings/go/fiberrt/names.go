@@ -17,7 +17,7 @@ import (
 	"example.com/fiberrt/bindings/go/internal/raw"
 )
 
-// Why a fiber of Go is parked. The fiber's wake-up comes from Go, so the library knows no reason of its own.
+// Why a fiber of Go is parked. The fiber's wake-up comes from Go, so the library itself knows no reason.
 var (
 	inAwait     = raw.NewText("waits in Await for a goroutine")
 	inJoin      = raw.NewText("waits in Join for fiber")

@@ -38,7 +38,7 @@ type Waits struct {
 	Fiber    time.Duration // the end of another fiber of C
 	Children time.Duration // of a scope of C
 	Wakeup   time.Duration // of Go: Await, Join, Group.Wait, WaitOn, and Recv and Send once all fibers of the Run wait
-	Other    time.Duration // of Go: its next turn among the fibers of its Run; or Recv and Send before
+	Other    time.Duration // of Go: the next turn among the fibers of the Run; or Recv and Send before
 }
 
 // Total returns the sum.
@@ -233,7 +233,7 @@ func functionText(address uintptr) string {
 	return cmp.Or(raw.Symbol(*(*unsafe.Pointer)(unsafe.Pointer(&address))), ID(address).String())
 }
 
-// Returns what Go has measured of its fibers, and the sum.
+// Returns the times that Go has measured, by the names of fibers, and their sum.
 func goTimesByName() (map[string]goTimes, goTimes) {
 	sums := map[string]goTimes{}
 	var total goTimes
