@@ -257,7 +257,11 @@ func goTimesByName() (map[string]goTimes, goTimes) {
 
 // Gives a fiber its turn, and measures it.
 func (h *hub) meteredTurn(f *Fiber, number uint32) {
-	m := &f.meter
+	m := f.meter.Load()
+	if m == nil {
+		m = new(meter)
+		f.meter.Store(m)
+	}
 	begun := time.Now()
 	f.resume()
 	run := time.Since(begun)
@@ -272,12 +276,16 @@ func (h *hub) meteredTurn(f *Fiber, number uint32) {
 
 // Returns what was measured during the present accounting, and whether accountings.ended has it.
 func (f *Fiber) metered() (times goTimes, kept bool) {
-	f.meter.mu.Lock()
-	defer f.meter.mu.Unlock()
-	if f.meter.number != accounting.Load() {
+	m := f.meter.Load()
+	if m == nil {
 		return goTimes{}, false
 	}
-	return f.meter.goTimes, f.meter.kept
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.number != accounting.Load() {
+		return goTimes{}, false
+	}
+	return m.goTimes, m.kept
 }
 
 // Keeps the times of a fiber that ends, until accounting is turned off.
@@ -291,7 +299,8 @@ func (f *Fiber) keepTimes() {
 	name := f.Name()
 	sum := accountings.ended[name]
 	accountings.ended[name] = goTimes{sum.turns + times.turns, sum.run + times.run}
-	f.meter.mu.Lock()
-	defer f.meter.mu.Unlock()
-	f.meter.kept = true
+	m := f.meter.Load()
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.kept = true
 }
