@@ -234,11 +234,13 @@ TEST(Look, KeepsTheBeginningOfAHostsReason) {
     join(sleeper);
 }
 
-// While one thread runs hosted fibers, another one looks: each snapshot is of one moment, so a wait has its own reason.
+// A hosted fiber waits now for a wakeup, with a reason, now for a semaphore, while another thread looks. Each snapshot is
+// of one moment: no yield is without its reason.
 TEST(Look, SnapshotsOfHostedFibersAreOfOneMoment) {
     std::atomic<bool> over{false};
     std::atomic<uint64_t> id{0};
-    const std::array<const char *, 2> reasons{"waits one", "waits other"};
+    std::array<char, 16> reason{"waits in a test"};
+    fiber_sem_t semaphore = FIBER_SEM_INITIALIZER(0);
     auto body = [&] {
         fiber_t hosted{};
         EXPECT_EQ(expect_memory(fiber_hosted_new(&hosted, nullptr, nullptr, nullptr)), 0);
@@ -247,15 +249,16 @@ TEST(Look, SnapshotsOfHostedFibersAreOfOneMoment) {
         EXPECT_EQ(fiber_exchange(nullptr, 0, &out, 1, FIBER_FOREVER), 1);
         id = hosted.id;
         fiber_op_t record{};
-        for (uint64_t i = 0; !over; i++) {
-            record.code = FIBER_OP_YIELD;
-            record.flags = FIBER_OP_REASON;
-            record.fiber = hosted;
-            record.address = const_cast<char *>(reasons.at(i % 2));
-            record.target = 1 + i % 2;
-            fiber_op_t *op = &record;
+        fiber_op_t *op = &record;
+        record.fiber = hosted;
+        for (bool yields = true; !over; yields = !yields) {
+            record.code = yields ? FIBER_OP_YIELD : FIBER_OP_SEM_WAIT;
+            record.flags = yields ? FIBER_OP_REASON : 0;
+            record.address = yields ? static_cast<void *>(reason.data()) : &semaphore;
+            record.target = 4711;
+            record.number = 1;
             EXPECT_EQ(fiber_exchange(&op, 1, &out, 1, 0), 0);
-            EXPECT_EQ(fiber_wakeup(hosted), 0);
+            EXPECT_EQ(yields ? fiber_wakeup(hosted) : fiber_sem_post(&semaphore, 1), 0);
             EXPECT_EQ(fiber_exchange(nullptr, 0, &out, 1, FIBER_FOREVER), 1);
         }
         EXPECT_EQ(fiber_hosted_end(hosted, nullptr), 0);
@@ -265,12 +268,16 @@ TEST(Look, SnapshotsOfHostedFibersAreOfOneMoment) {
     await([&] { return id.load() != 0; });
     int waits = 0;
     auto looked = [&] {
-        for (int i = 0; i < often(2000, 5); i++) {
+        for (int i = 0; i < often(20000, 5); i++) {
             const fiber_info_t seen = info({id});
             if (!seen.still || seen.state != FIBER_WAITING) continue;
             waits++;
-            EXPECT_TRUE(seen.wait_object == 1 || seen.wait_object == 2);
-            EXPECT_STREQ(seen.wait, reasons.at(seen.wait_object == 2));
+            if (seen.wait_object == 4711) {
+                EXPECT_STREQ(seen.wait, reason.data());
+            } else {
+                EXPECT_STREQ(seen.wait, "waits for a semaphore");
+                EXPECT_EQ(seen.wait_object, reinterpret_cast<uintptr_t>(&semaphore));
+            }
         }
         return waits > 0 || simulated(); // there the other cord stops only where the fiber does not wait
     };

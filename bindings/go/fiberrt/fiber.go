@@ -57,11 +57,10 @@ type Fiber struct {
 	ctx       context.Context // the result of Context, or nil
 	stopCtx   context.CancelCauseFunc
 	cancelled bool
-	cause     error // the cause of the cancel
-	named     bool  // SetName has set name
-	name      string
+	cause     error   // the cause of the cancel
+	name      *string // of SetName, or nil
 
-	meter meter
+	meter atomic.Pointer[meter] // made while accounting is on
 }
 
 // Spawn makes a fiber that will run fn in its turn. Spawn always returns a fiber: if none could be made, the returned

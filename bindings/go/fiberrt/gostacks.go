@@ -2,7 +2,7 @@
 
 //go:build cgo
 
-// The stacks of Go fibers. Go's runtime tells the stacks of all goroutines; a fiber's is found by the address of its
+// The stacks of Go fibers. Go's runtime tells the stacks of all goroutines; a fiber's is found by the address of the
 // worker, which is an argument of the coroutine's outermost function.
 
 package fiberrt
@@ -70,7 +70,7 @@ func (fibers stackFibers) byWorker() map[uintptr]*stackFiber {
 
 var workerOf = regexp.MustCompile(`fiberrt\.runWorker\(\{0x([0-9a-f]+),`)
 
-// Calls visit with each fiber and the text of its stack. The fiber is nil if the coroutine is idle, or has had another
+// Calls visit with each fiber and the text of the stack. The fiber is nil if the coroutine is idle, or has had another
 // fiber meanwhile.
 func (fibers stackFibers) each(stacks []byte, visit func(f *stackFiber, head, stack []byte)) {
 	by := fibers.byWorker()

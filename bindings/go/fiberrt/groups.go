@@ -78,7 +78,7 @@ func (report *DumpReport) writeGroups(w io.Writer, frames bool) error {
 		fmt.Fprintf(&text, "deadlock: fibers wait for each other, in a circle: %s\n", joined(circle))
 	}
 	for _, circle := range report.WaitCircles {
-		fmt.Fprintf(&text, "fibers wait for each other, but that may end: %s\n", joined(circle.Fibers))
+		fmt.Fprintf(&text, "fibers wait for each other, until a deadline or another fiber ends that: %s\n", joined(circle.Fibers))
 	}
 	for _, sentence := range report.Incomplete {
 		fmt.Fprintln(&text, sentence)

@@ -28,13 +28,17 @@ const (
 )
 
 type hub struct {
-	ctx    context.Context
-	turns  *raw.Turns
-	nops   int // operations for the next exchange
-	attr   raw.Attr
-	names  map[uintptr]raw.Text // of fibers, by their functions
-	fibers []*Fiber             // by number - 1; nil: the number is free
-	free   []uint64             // free numbers
+	ctx      context.Context
+	turns    *raw.Turns
+	nops     int // operations for the next exchange
+	attr     raw.Attr
+	names    map[uintptr]raw.Text // of fibers, by their functions
+	nameLast struct {
+		entry uintptr
+		text  raw.Text
+	}
+	fibers []*Fiber // by number - 1; nil: the number is free
+	free   []uint64 // free numbers
 	live   int
 	turnOf *Fiber // the fiber that runs
 	ready  queue  // runnable fibers

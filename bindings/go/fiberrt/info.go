@@ -93,8 +93,8 @@ type GoFrame struct {
 // ID returns the fiber's number, as dumps have it; 0 if the fiber could not be made. Anywhere.
 func (f *Fiber) ID() ID { return ID(f.handle) }
 
-// Info returns what the library knows of the fiber now. Anywhere; a fiber that asks about another one of its Run sees
-// it at rest. Since 0.1.
+// Info returns what the library knows of the fiber now. Anywhere; a fiber that asks about another one of the same Run
+// sees it at rest. Since 0.1.
 //
 // The error is an [Error]: [syscall.ESRCH] if the fiber has ended; [syscall.EINVAL] if it could not be made.
 func (f *Fiber) Info() (FiberInfo, error) {

@@ -17,7 +17,7 @@ import (
 	"example.com/fiberrt/bindings/go/internal/raw"
 )
 
-// Why a fiber of Go is parked. The fiber's wake-up comes from Go, so the library knows no reason of its own.
+// Why a fiber of Go is parked. The fiber's wake-up comes from Go, so the library itself knows no reason.
 var (
 	inAwait     = raw.NewText("waits in Await for a goroutine")
 	inJoin      = raw.NewText("waits in Join for fiber")
@@ -84,13 +84,18 @@ func fiberName(entry uintptr) string {
 	return name
 }
 
-// Returns the name of fibers that run a Go function. The hub remembers it, so it takes no lock for known functions.
+// Returns the name of fibers that run a Go function. The hub remembers it, so it takes no lock for known functions. Many
+// fibers in a row run the same one.
 func (h *hub) nameOf(entry uintptr) raw.Text {
+	if entry == h.nameLast.entry {
+		return h.nameLast.text
+	}
 	text, known := h.names[entry]
 	if !known {
 		text = functionName(entry, func() string { return fiberName(entry) })
 		h.names[entry] = text
 	}
+	h.nameLast.entry, h.nameLast.text = entry, text
 	return text
 }
 
@@ -110,7 +115,8 @@ func (f *Fiber) SetName(name string) {
 	f.check("SetName")
 	name, _, _ = strings.Cut(name, "\x00")
 	f.mu.Lock()
-	f.name, f.named = name[:min(len(name), raw.NameMax-1)], true
+	kept := name[:min(len(name), raw.NameMax-1)]
+	f.name = &kept
 	f.mu.Unlock()
 	raw.SetName(f.handle, name)
 }
@@ -120,8 +126,8 @@ func (f *Fiber) SetName(name string) {
 func (f *Fiber) Name() string {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if f.named {
-		return f.name
+	if f.name != nil {
+		return *f.name
 	}
 	return fiberName(f.entry)
 }

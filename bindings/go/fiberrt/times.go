@@ -38,7 +38,7 @@ type Waits struct {
 	Fiber    time.Duration // the end of another fiber of C
 	Children time.Duration // of a scope of C
 	Wakeup   time.Duration // of Go: Await, Join, Group.Wait, WaitOn, and Recv and Send once all fibers of the Run wait
-	Other    time.Duration // of Go: its next turn among the fibers of its Run; or Recv and Send before
+	Other    time.Duration // of Go: the next turn among the fibers of the Run; or Recv and Send before
 }
 
 // Total returns the sum.
@@ -233,7 +233,7 @@ func functionText(address uintptr) string {
 	return cmp.Or(raw.Symbol(*(*unsafe.Pointer)(unsafe.Pointer(&address))), ID(address).String())
 }
 
-// Returns what Go has measured of its fibers, and the sum.
+// Returns the times that Go has measured, by the names of fibers, and their sum.
 func goTimesByName() (map[string]goTimes, goTimes) {
 	sums := map[string]goTimes{}
 	var total goTimes
@@ -257,7 +257,11 @@ func goTimesByName() (map[string]goTimes, goTimes) {
 
 // Gives a fiber its turn, and measures it.
 func (h *hub) meteredTurn(f *Fiber, number uint32) {
-	m := &f.meter
+	m := f.meter.Load()
+	if m == nil {
+		m = new(meter)
+		f.meter.Store(m)
+	}
 	begun := time.Now()
 	f.resume()
 	run := time.Since(begun)
@@ -272,12 +276,16 @@ func (h *hub) meteredTurn(f *Fiber, number uint32) {
 
 // Returns what was measured during the present accounting, and whether accountings.ended has it.
 func (f *Fiber) metered() (times goTimes, kept bool) {
-	f.meter.mu.Lock()
-	defer f.meter.mu.Unlock()
-	if f.meter.number != accounting.Load() {
+	m := f.meter.Load()
+	if m == nil {
 		return goTimes{}, false
 	}
-	return f.meter.goTimes, f.meter.kept
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.number != accounting.Load() {
+		return goTimes{}, false
+	}
+	return m.goTimes, m.kept
 }
 
 // Keeps the times of a fiber that ends, until accounting is turned off.
@@ -291,7 +299,8 @@ func (f *Fiber) keepTimes() {
 	name := f.Name()
 	sum := accountings.ended[name]
 	accountings.ended[name] = goTimes{sum.turns + times.turns, sum.run + times.run}
-	f.meter.mu.Lock()
-	defer f.meter.mu.Unlock()
-	f.meter.kept = true
+	m := f.meter.Load()
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.kept = true
 }

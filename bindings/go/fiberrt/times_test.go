@@ -60,7 +60,7 @@ func TestTimesOfFibers(t *testing.T) {
 		child := f.Spawn(func(f *Fiber) {
 			spins(f)
 			times, err := f.Times()
-			if err != nil || times.Fibers != 1 || times.Turns < 2 || times.Run <= 0 || times.Wait.Time < 10*time.Millisecond {
+			if err != nil || times.Fibers != 1 || times.Turns < 2 || times.Run <= 0 || times.Wait.Time < 9*time.Millisecond {
 				t.Errorf("%+v: %v", times, err)
 			}
 			if total := times.Wait.Total(); total < times.Wait.Time || total < times.Wait.Other {
@@ -70,6 +70,9 @@ func TestTimesOfFibers(t *testing.T) {
 		f.Spawn(spins)
 		f.Spawn(spins)
 		f.Join(child)
+		if hub := sumOf(t, "fiberrt.Run"); hub.Run < 0 || hub.Fibers == 0 { // while it lives: its end takes a moment
+			t.Errorf("%+v", hub)
+		}
 		for _, info := range []func() error{
 			func() error { _, err := child.Times(); return err },
 			func() error { _, err := child.Info(); return err },
@@ -81,11 +84,8 @@ func TestTimesOfFibers(t *testing.T) {
 	})
 	sum := sumOf(t, "fiberrt.spins")
 	// Each has yielded for 20 ms, and the three have had the thread by turns.
-	if sum.Fibers != 2 || sum.Turns < 4 || sum.Run <= 0 || sum.Wait.Time < 20*time.Millisecond || sum.Others {
+	if sum.Fibers != 2 || sum.Turns < 4 || sum.Run <= 0 || sum.Wait.Time < 18*time.Millisecond || sum.Others {
 		t.Errorf("%+v", sum)
-	}
-	if hub := sumOf(t, "fiberrt.Run"); hub.Run < 0 || hub.Fibers == 0 {
-		t.Errorf("%+v", hub)
 	}
 	sums, err := SumTimes(ByFunction)
 	if err != nil || !slices.ContainsFunc(sums, func(sum TimesSum) bool { return sum.Function == "" && sum.Fibers >= 3 }) {
