@@ -132,10 +132,17 @@ TEST(Out, DoesNotBlockInASocketThatHasRoomForAPart) {
     Out out;
     out.open(::dup(pair.ends[0]));
     out.hurry(1);
+    std::atomic<bool> over{false};
+    std::thread guard([&] { // ends a write that blocks; then it fails with -EPIPE
+        for (int i = 0; i < 2000 && !over; i++) ::usleep(10'000);
+        ::shutdown(pair.ends[1], SHUT_RDWR);
+    });
     out.write(bytes.data(), 1); // now the socket has room, but not for a whole piece
     out.write(bytes.data(), bytes.size());
     EXPECT_EQ(out.error(), -ETIMEDOUT);
     EXPECT_GT(out.written(), 0u);
+    over = true;
+    guard.join();
     out.close();
 }
 
@@ -151,8 +158,9 @@ TEST(Out, SignalsDoNotShortenTheWaitForAReader) {
     sigaddset(&only, SIGALRM);
     const std::vector<uint8_t> bytes(1 << 20); // more than the socket takes
     ::pthread_sigmask(SIG_BLOCK, &only, nullptr);
+    std::atomic<bool> over{false};
     std::thread reader([&] {
-        while (alarms < 300) std::this_thread::yield(); // each interrupts the writer's wait
+        while (alarms < 300 && !over) std::this_thread::yield(); // each interrupts the writer's wait
         std::vector<uint8_t> part(1 << 16);
         for (size_t all = 0; all < bytes.size();) {
             const ssize_t got = ::read(pair.ends[1], part.data(), part.size());
@@ -172,6 +180,7 @@ TEST(Out, SignalsDoNotShortenTheWaitForAReader) {
     EXPECT_EQ(out.error(), 0);
     EXPECT_EQ(out.written(), bytes.size());
     out.close();
+    over = true;
     ::shutdown(pair.ends[0], SHUT_RDWR); // if the write has failed, the reader waits for more
     reader.join();
     ASSERT_EQ(::sigaction(SIGALRM, &before, nullptr), 0);

@@ -352,6 +352,13 @@ TEST(Accounting, SpreadsOfSlicesAreInOrder) {
     }
 }
 
+TEST(Accounting, PollsCountWithoutTheirSleeps) {
+    Accounting on;
+    EXPECT_EQ(fiber_sleep(FIBER_MSEC(50)), 0);
+    fiber_cord_times_t cord = cord_times();
+    EXPECT_LE(cord.poll.most_ns, cord.poll_ns + cord.poll_ns / 16 + 16); // a bucket is a sixteenth wide
+}
+
 // A fiber's wait that began before accounting counts from its begin on.
 TEST(Accounting, CountsAWaitThatHasBegunBefore) {
     Accounting::off();
