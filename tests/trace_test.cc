@@ -311,6 +311,28 @@ TEST(Story, ACordThatHasToldNothingEndsNoOthersSlices) {
     ::fclose(file);
 }
 
+TEST(Story, TimesOfACordDoNotGoBack) {
+    FILE *file = ::tmpfile();
+    const auto story = std::make_unique<Story>();
+    story->open(::dup(::fileno(file)), {}, true);
+    const uint64_t first_cord = fiberrt::make_id(fiberrt::Tag::cord, 0, 1);
+    const uint64_t fiber = fiberrt::make_id(fiberrt::Tag::fiber, 0, 1);
+    KnownCord cord = {};
+    story->take(cord, {0, first_cord, 0, 1, What::cord, 0, 0, 0}, 100, "first");
+    story->take(cord, {0, fiber, 0, 0, What::runnable, 0, 0, 0}, 203, "");
+    story->take(cord, {0, fiber, 0, 0, What::runs, 0, 0, 0}, 200, ""); // by another processor's counter
+    story->take(cord, {0, fiber, 0, -1, What::parks, uint8_t(fiberrt::State::yielding), 0, 0}, 300, "");
+    story->finish(cord, 0);
+    story->close();
+    const File trace(written(::fileno(file)));
+    for (const std::string &error : trace.errors) ADD_FAILURE() << error;
+    const std::vector<trace_reader::Slice> runs = File::named(trace.slices, "runs");
+    ASSERT_EQ(runs.size(), 1u);
+    EXPECT_EQ(runs[0].begin, 203);
+    EXPECT_EQ(runs[0].end, 300);
+    ::fclose(file);
+}
+
 // ---- programs
 
 class Programs : public testing::Test {

@@ -63,6 +63,9 @@ void Story::open(int fd, const Clocks& clocks, bool simulated) {
 }
 
 void Story::take(KnownCord& cord, const Event& event, int64_t time, const char* text) {
+    // If the thread has changed its processor, whose counter is some ticks behind, the event has an earlier time than the
+    // last one.
+    if (time < cord.last && event.what != What::cord) time = cord.last;
     cord.last = time;
     switch (event.what) {
     case What::cord: return describe(cord, event, time, text);
