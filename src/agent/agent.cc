@@ -29,11 +29,11 @@ namespace {
 
 constexpr int64_t retry_ns = 50'000'000; // after a lack of descriptors or memory
 
-enum class Life : uint8_t { none, lives, stopping };
+enum class AgentLife : uint8_t { none, lives, stopping };
 
-constinit pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER; // protects the members up to `stop_fd`
-Life life = Life::none;
-pthread_t thread;
+constinit pthread_mutex_t agent_mutex = PTHREAD_MUTEX_INITIALIZER; // protects the members up to `stop_fd`
+AgentLife agent_life = AgentLife::none;
+pthread_t agent_thread;
 SocketFile file;
 int stop_fd = -1; // an eventfd: the thread must end
 constinit Clients clients;
@@ -78,8 +78,8 @@ void close_all() {
 }
 
 void remove_at_exit() {
-    MutexGuard guard(mutex);
-    if (life != Life::none) file.remove();
+    MutexGuard guard(agent_mutex);
+    if (agent_life != AgentLife::none) file.remove();
 }
 
 bool will_remove_at_exit() {
@@ -90,13 +90,13 @@ bool will_remove_at_exit() {
 int start(const char* where) {
     if (simulated()) return -ENOTSUP;
     if (!will_remove_at_exit()) return -ENOMEM;
-    MutexGuard guard(mutex);
-    if (life != Life::none) return -EBUSY;
+    MutexGuard guard(agent_mutex);
+    if (agent_life != AgentLife::none) return -EBUSY;
     if (int error = file.open(where)) return error;
     stop_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-    int error = stop_fd < 0 ? -errno : thread_start(&thread, nullptr, serve, nullptr);
+    int error = stop_fd < 0 ? -errno : thread_start(&agent_thread, nullptr, serve, nullptr);
     if (!error) {
-        life = Life::lives;
+        agent_life = AgentLife::lives;
         return 0;
     }
     file.remove();
@@ -143,39 +143,39 @@ int agent_start(const char* where) {
 int agent_stop() {
     KeepErrno keep;
     {
-        MutexGuard guard(mutex);
-        if (life == Life::none) return -ESRCH;
-        if (life == Life::stopping) return -EBUSY;
-        life = Life::stopping;
+        MutexGuard guard(agent_mutex);
+        if (agent_life == AgentLife::none) return -ESRCH;
+        if (agent_life == AgentLife::stopping) return -EBUSY;
+        agent_life = AgentLife::stopping;
         file.remove();
         eventfd_write(stop_fd, 1);
         clients.interrupt();
     }
     int cancellable; // a pthread_cancel of this thread would leave the agent half stopped for ever
     pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancellable);
-    pthread_join(thread, nullptr); // without the mutex, which a fork by another thread takes
+    pthread_join(agent_thread, nullptr); // without the mutex, which a fork by another thread takes
     pthread_setcancelstate(cancellable, nullptr);
-    MutexGuard guard(mutex);
+    MutexGuard guard(agent_mutex);
     close_all();
-    life = Life::none;
+    agent_life = AgentLife::none;
     return 0;
 }
 
 void agent_lock() {
-    pthread_mutex_lock(&mutex);
+    pthread_mutex_lock(&agent_mutex);
     clients.lock();
 }
 
 void agent_unlock() {
     clients.unlock();
-    pthread_mutex_unlock(&mutex);
+    pthread_mutex_unlock(&agent_mutex);
 }
 
 void agent_forked() {
-    if (life == Life::none) return;
+    if (agent_life == AgentLife::none) return;
     close_all();
     file = {}; // the file is the parent's
-    life = Life::none;
+    agent_life = AgentLife::none;
 }
 
 } // namespace fiberrt

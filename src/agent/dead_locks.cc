@@ -14,9 +14,7 @@ namespace fiberrt {
 
 namespace {
 
-constexpr int looks_most = 32; // as many as a dump has
-
-struct Looks {
+struct SomeLooks {
     Look looks[looks_most];
     Snapshot seen[looks_most];
 };
@@ -27,7 +25,7 @@ int count_dead_locks(DeadLocks* out, Names& names) {
     *out = {};
     Arena arena;
     WaitGraph graph(arena);
-    auto* some = arena.make<Looks>();
+    auto* some = arena.make<SomeLooks>();
     if (!some) return -ENOMEM;
     int count = 0;
     auto look_at_some = [&] {

@@ -10,12 +10,12 @@ namespace fiberrt {
 
 namespace {
 
-struct Known {
+struct KnownRequest {
     Command command;
     const char* words;
 };
 
-constexpr Known known[] = {
+constexpr KnownRequest known_requests[] = {
 #define FIBERRT_REQUEST(name, words) {Command::name, words},
     FIBERRT_REQUESTS(FIBERRT_REQUEST)
 #undef FIBERRT_REQUEST
@@ -28,7 +28,7 @@ int parse_request(const char* line, size_t length, Request* out) {
     if (length > request_most || memchr(line, '\0', length)) return -EINVAL;
     memcpy(text, line, length);
     text[length] = '\0';
-    for (const Known& request : known) {
+    for (const KnownRequest& request : known_requests) {
         size_t words = strlen(request.words);
         bool has_id = request.words[words - 1] == ' ';
         *out = {request.command, 0};

@@ -10,6 +10,7 @@
 #include "fiberrt.h"
 
 #include <errno.h>
+#include <limits.h>
 #include <string.h>
 
 namespace fiberrt::api {
@@ -21,5 +22,7 @@ inline void copy_out(void* out, size_t size, const void* known, size_t known_siz
     memcpy(out, known, common);
     memset(static_cast<char*>(out) + common, 0, size - common);
 }
+
+inline bool bad_buffer(const void* buffer, size_t count) { return (!buffer && count) || count > SSIZE_MAX; }
 
 } // namespace fiberrt::api

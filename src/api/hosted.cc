@@ -14,12 +14,6 @@
 
 using namespace fiberrt;
 
-namespace {
-
-constexpr fiber_attr default_attr;
-
-} // namespace
-
 int fiber_hosted_new(fiber_t* out, const fiber_attr_t* given, fiber_step_t step, void* user) {
     if (!out || (given && given->pool)) return -EINVAL;
     Cord* cord = cord_here();

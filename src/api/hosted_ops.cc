@@ -27,14 +27,14 @@ int64_t call_join(fiber_op_t& r) { return fiber_join({r.target}, &r.value); }
 
 int64_t call_function(fiber_op_t& r) { return r.function(r.address); }
 
-bool bad_buffer(const fiber_op_t& r) { return (!r.address && r.length) || r.length > SSIZE_MAX; }
+bool bad_bytes(const fiber_op_t& r) { return api::bad_buffer(r.address, r.length); }
 
 bool bad_accept(const fiber_op_t& r) {
     return (r.address && !r.address2) || (r.mode & ~(SOCK_NONBLOCK | SOCK_CLOEXEC));
 }
 
 // Begins an operation on a primitive in the user's memory, or on a channel.
-int64_t wait_for(Cord& cord, const fiber_op_t& r, int64_t timeout_ns) { // coverage: names
+int64_t wait_for_object(Cord& cord, const fiber_op_t& r, int64_t timeout_ns) { // coverage: names
     Caller caller = Caller::of(cord);
     if (!r.address) return -EINVAL;
     switch (r.code) {
@@ -77,10 +77,10 @@ int64_t fiberrt::api::begin_hosted_op(Cord& cord, Fiber* fiber, HostedOp& op) {
     case FIBER_OP_YIELD: return begin_yield(cord, fiber, op);
     case FIBER_OP_SLEEP: return begin_sleep(cord, fiber, op, r.number);
     case FIBER_OP_JOIN: return begin_join(cord, fiber, op, call_join);
-    case FIBER_OP_READ: return bad_buffer(r) ? -EINVAL : begin_read(cord, fiber, op);
-    case FIBER_OP_WRITE: return bad_buffer(r) ? -EINVAL : begin_write(cord, fiber, op);
-    case FIBER_OP_RECV: return bad_buffer(r) ? -EINVAL : begin_recv(cord, fiber, op);
-    case FIBER_OP_SEND: return bad_buffer(r) ? -EINVAL : begin_send(cord, fiber, op);
+    case FIBER_OP_READ: return bad_bytes(r) ? -EINVAL : begin_read(cord, fiber, op);
+    case FIBER_OP_WRITE: return bad_bytes(r) ? -EINVAL : begin_write(cord, fiber, op);
+    case FIBER_OP_RECV: return bad_bytes(r) ? -EINVAL : begin_recv(cord, fiber, op);
+    case FIBER_OP_SEND: return bad_bytes(r) ? -EINVAL : begin_send(cord, fiber, op);
     case FIBER_OP_ACCEPT: return bad_accept(r) ? -EINVAL : begin_accept(cord, fiber, op);
     case FIBER_OP_CONNECT: return r.address && r.length <= UINT32_MAX ? begin_connect(cord, fiber, op) : -EINVAL;
     case FIBER_OP_POLL: return r.mode > 0 && r.mode <= 0xffff ? begin_poll(cord, fiber, op) : -EINVAL;
@@ -93,7 +93,7 @@ int64_t fiberrt::api::begin_hosted_op(Cord& cord, Fiber* fiber, HostedOp& op) {
     case FIBER_OP_CHAN_SEND:
     case FIBER_OP_CHAN_RECV:
     case FIBER_OP_RDLOCK:
-    case FIBER_OP_WRLOCK: return wait_for(cord, r, timeout_ns);
+    case FIBER_OP_WRLOCK: return wait_for_object(cord, r, timeout_ns);
     case FIBER_OP_CALL: return r.function ? call_by_stack(cord, fiber, op, call_function) : -EINVAL;
     default: return -EINVAL;
     }

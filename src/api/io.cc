@@ -19,10 +19,9 @@
 #include <unistd.h>
 
 using namespace fiberrt;
+using api::bad_buffer;
 
 namespace {
-
-bool bad_buffer(const void* buffer, size_t count) { return (!buffer && count) || count > SSIZE_MAX; }
 
 bool bad_vector(const iovec* iov, int count) { return count < 0 || count > IOV_MAX || (!iov && count); }
 

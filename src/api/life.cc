@@ -12,8 +12,6 @@ using namespace fiberrt;
 
 namespace {
 
-constexpr fiber_attr default_attr;
-
 // Waits for a fiber's end. takes: the caller gets the result, and the handle is stale then. A template, so that join is
 // inlined.
 template <bool takes>

@@ -4,15 +4,9 @@
 #include "io/scm_rights.h"
 
 #include <errno.h>
-#include <limits.h>
 
 using namespace fiberrt;
-
-namespace {
-
-bool bad_buffer(const void* buffer, size_t count) { return (!buffer && count) || count > SSIZE_MAX; }
-
-} // namespace
+using api::bad_buffer;
 
 int64_t fiber_send_fds(int fd, const void* buffer, size_t count, const int* fds, size_t fd_count) {
     if (bad_buffer(buffer, count) || (!fds && fd_count) || fd_count > most_fds) return -EINVAL;

@@ -23,11 +23,9 @@
 FILE* fiberrt_ev_stderr;
 #endif
 
-namespace fiberrt {
+namespace fiberrt::ev_impl {
 
 namespace {
-
-using namespace ev_impl;
 
 // The timer and the doorbell are always watched. libev reports EV_ERROR if the kernel refuses one when libev registers
 // it again; it is then started again, and registered at the next poll of the loop.
@@ -262,19 +260,23 @@ int64_t ev_leave(void* state) {
 
 } // namespace
 
+} // namespace fiberrt::ev_impl
+
+namespace fiberrt {
+
 const Backend ev_backend = {
     .name = "ev",
-    .open = ev_open,
-    .close = ev_close,
-    .give = give,
-    .cancel = cancel,
-    .poll = ev_poll,
+    .open = ev_impl::ev_open,
+    .close = ev_impl::ev_close,
+    .give = ev_impl::give,
+    .cancel = ev_impl::cancel,
+    .poll = ev_impl::ev_poll,
     .try_op = try_op,
-    .closing = closing,
-    .own_descriptors = ev_own_descriptors,
-    .fd = ev_fd,
-    .suspend = ev_leave,
-    .disown = ev_disown,
+    .closing = ev_impl::closing,
+    .own_descriptors = ev_impl::ev_own_descriptors,
+    .fd = ev_impl::ev_fd,
+    .suspend = ev_impl::ev_leave,
+    .disown = ev_impl::ev_disown,
 };
 
 } // namespace fiberrt

@@ -23,6 +23,8 @@ struct fiber_attr {
 
 namespace fiberrt {
 
+constexpr fiber_attr default_attr;
+
 // Gives a new fiber its function and these attributes.
 void apply(Fiber* fiber, const fiber_attr& attr, void* (*fn)(void*), void* arg);
 

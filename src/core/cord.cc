@@ -239,7 +239,7 @@ void* run_cord(void* argument) { // coverage: uncounted
 }
 
 // Takes the cord's thread attributes. 0 or -E...
-int make_thread(Cord& cord, const CordStart& start) {
+int make_cord_thread(Cord& cord, const CordStart& start) {
     pthread_attr_t attr;
     int error = pthread_attr_init(&attr);
     if (error) return -error;
@@ -344,7 +344,7 @@ int cord_start(const CordStart& start, uint64_t* id) {
     cord->main_flow.fiber->call.fn = start.fn;
     cord->main_flow.fiber->call.arg = start.arg;
     uint64_t handle = CordTable::id_of(cord);
-    error = environment ? environment->start(*cord, run_cord) : make_thread(*cord, start);
+    error = environment ? environment->start(*cord, run_cord) : make_cord_thread(*cord, start);
     if (error) {
         cord_unmake(cord);
         return error;

@@ -26,7 +26,7 @@ constexpr int64_t pause_ns = 1'000'000'000; // between counts that find no room:
 std::atomic<int64_t> admitted{0}; // mappings that may be taken without a count
 std::atomic<int64_t> taken{0};
 
-pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER; // guards next_count_ns, and lets one thread count at a time
+pthread_mutex_t mappings_mutex = PTHREAD_MUTEX_INITIALIZER; // guards next_count_ns, and lets one thread count at a time
 int64_t next_count_ns = 0;
 
 // Relaxed everywhere: no other data depends on these numbers.
@@ -94,7 +94,7 @@ int64_t mappings_limit() {
 
 bool mappings_take(int64_t count) {
     if (take_admitted(count)) return true;
-    MutexGuard guard(mutex);
+    MutexGuard guard(mappings_mutex);
     if (take_admitted(count)) return true; // another thread has counted meanwhile
     admit_more(count);
     return take_admitted(count);
@@ -105,8 +105,8 @@ int64_t mappings_room(int64_t limit) {
     return room > 0 ? room : 0;
 }
 
-void mappings_lock() { pthread_mutex_lock(&mutex); }
-void mappings_unlock() { pthread_mutex_unlock(&mutex); }
+void mappings_lock() { pthread_mutex_lock(&mappings_mutex); }
+void mappings_unlock() { pthread_mutex_unlock(&mappings_mutex); }
 
 void mappings_give_back(int64_t count) {
     taken.fetch_sub(count, std::memory_order_relaxed);

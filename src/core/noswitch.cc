@@ -14,7 +14,7 @@ namespace fiberrt {
 
 namespace {
 
-struct Place {
+struct CallPlace {
     static constexpr int most = 8;
     static constexpr int own = 1; // the frames of take() and above, which tell nothing
     void* frames[most];
@@ -24,7 +24,7 @@ struct Place {
     void put(Report& r) const { r.frames(frames + own, count - own); }
 };
 
-thread_local Place entered;
+thread_local CallPlace entered;
 
 } // namespace
 
@@ -35,7 +35,7 @@ void noswitch_entered() {
 
 void noswitch_refused() {
     KeepErrno keep;
-    Place refused;
+    CallPlace refused;
     refused.take();
     Report r(STDERR_FILENO, Report::unasked_ns);
     r.put("fiberrt: a call that may wait was refused, as it was made in a no-switch section. It was made here:\n");

@@ -13,13 +13,13 @@ namespace fiberrt {
 namespace {
 
 // The cord to make a fiber on.
-struct Place {
+struct Destination {
     Cord* here; // the caller's
     Cord* cord;
     uint64_t id; // handle of cord, if it is not here
 };
 
-int find_place(const fiber_attr& attr, Place* out) {
+int find_destination(const fiber_attr& attr, Destination* out) {
     Cord* to = nullptr;
     int error = attr.cord ? cords.resolve(attr.cord, &to) : 0;
     if (error) return error;
@@ -30,33 +30,32 @@ int find_place(const fiber_attr& attr, Place* out) {
     return out->cord->closing ? -EPIPE : 0;
 }
 
-int create_at(const Place& place, const fiber_attr& attr, Fiber** out) {
+int create_at(const Destination& to, const fiber_attr& attr, Fiber** out) {
     Kind kind = attr.daemon ? Kind::daemon : Kind::keeps_cord;
-    return place.cord == place.here ? fiber_create(*place.here, kind, out)
-                                    : fiber_create_elsewhere(*place.cord, place.id, kind, out);
+    return to.cord == to.here ? fiber_create(*to.here, kind, out) : fiber_create_elsewhere(*to.cord, to.id, kind, out);
 }
 
-void create_undo(const Place& place, Fiber* fiber) {
-    if (place.cord != place.here) return fiber_create_undo(fiber);
+void create_undo(const Destination& to, Fiber* fiber) {
+    if (to.cord != to.here) return fiber_create_undo(fiber);
     fiber->life.detached = true;
     fiber->extras.flags = 0; // free_arg is not called: the caller keeps the argument
-    end_unrun(*place.here, fiber, nullptr, 0);
+    end_unrun(*to.here, fiber, nullptr, 0);
 }
 
 // Schedules the first run of a child, or ends it.
-void hand_over(const Place& place, Fiber* fiber, bool stopped, void* reason) {
-    if (place.cord == place.here) {
+void hand_over(const Destination& to, Fiber* fiber, bool stopped, void* reason) {
+    if (to.cord == to.here) {
         if (stopped) {
             note_reason(fiber, reason);
-            cancel(*place.here, fiber);
+            cancel(*to.here, fiber);
         } else {
-            wake_up(*place.here, fiber, nullptr);
+            wake_up(*to.here, fiber, nullptr);
         }
         return;
     }
     if (stopped) cancel_elsewhere(fiber, id_generation(fibers.id_of(fiber)), reason); // in the message sent next
-    if (send_new(*place.cord, fiber, true) == 0) return;
-    own_arg_free(*place.here, fiber);
+    if (send_new(*to.cord, fiber, true) == 0) return;
+    own_arg_free(*to.here, fiber);
     EndWait* joiners = take_remote_joiners(fiber);
     fiber_create_undo(fiber);
     end_waits_complete(joiners, nullptr, stopped ? -ECANCELED : -EOWNERDEAD);
@@ -67,15 +66,15 @@ void hand_over(const Place& place, Fiber* fiber, bool stopped, void* reason) {
 int spawn_child(fiber_scope_t handle, fiber_t* out, const fiber_attr& attr, int64_t (*fn)(void*), void* arg) {
     KeepErrno keep;
     Scope* scope;
-    Place place;
+    Destination to;
     Child* child;
     Fiber* fiber;
     uint32_t generation = id_generation(handle.id);
     if (int error = scopes.resolve(handle.id, &scope)) return error;
-    if (int error = find_place(attr, &place)) return error;
-    if (int error = children_open(*place.here, scope, generation)) return error;
-    if (int error = child_records.take(place.here->free.children, &child)) return error;
-    int error = create_at(place, attr, &fiber);
+    if (int error = find_destination(attr, &to)) return error;
+    if (int error = children_open(*to.here, scope, generation)) return error;
+    if (int error = child_records.take(to.here->free.children, &child)) return error;
+    int error = create_at(to, attr, &fiber);
     if (error == 0) {
         apply(fiber, attr, as_fiber_function(fn), arg); // no C++ calls it, except under sanitizers (core/hooks.cc)
         child_begin(child, scope, fiber, attr.detached);
@@ -83,14 +82,14 @@ int spawn_child(fiber_scope_t handle, fiber_t* out, const fiber_attr& attr, int6
         int stopped = child_enter(child, generation, &reason);
         if (stopped >= 0) {
             if (out) *out = handle_of(fiber); // before it can end
-            hand_over(place, fiber, stopped, reason);
+            hand_over(to, fiber, stopped, reason);
             return 0;
         }
-        create_undo(place, fiber);
+        create_undo(to, fiber);
         error = stopped;
     }
     child_records.end_use(child);
-    child_records.give_back(place.here->free.children, child);
+    child_records.give_back(to.here->free.children, child);
     return error;
 }
 

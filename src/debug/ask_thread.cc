@@ -2,9 +2,9 @@
 // What happens when a thread is asked for its backtrace:
 //
 //   the asking thread                 the cord's thread
-//   answer = asked, the signal ─────▶ answer = taking; walks its frames; answer = taken
+//   ask_answer = asked, the signal ─▶ ask_answer = taking; walks its frames; ask_answer = frames_taken
 //     waits for some time    ◀─────── rings
-//   answer = nobody_asked: a signal that comes later finds nothing to do
+//   ask_answer = nobody_asked: a signal that comes later finds nothing to do
 #include "debug/ask_thread.h"
 
 #include "base/keep_errno.h"
@@ -31,8 +31,9 @@ namespace {
 
 constinit pthread_mutex_t ask_mutex = PTHREAD_MUTEX_INITIALIZER; // one question at a time
 
-enum Answer : uint32_t { nobody_asked, asked, taking, taken };
-constinit std::atomic<uint32_t> answer{nobody_asked}; // a futex; the thread that changes it from asked owns `frames`
+enum Answer : uint32_t { nobody_asked, asked, taking, frames_taken };
+constinit std::atomic<uint32_t> ask_answer{
+    nobody_asked}; // a futex; the thread that changes it from asked owns `frames`
 constinit std::atomic<Cord*> asked_cord{nullptr};
 const Question* question;
 ThreadFrames frames;
@@ -40,7 +41,7 @@ ThreadFrames frames;
 // Sleeps while the answer is `value`, at most until the time has passed.
 void wait_while(uint32_t value, int64_t ns) {
     timespec at = {ns / 1'000'000'000, ns % 1'000'000'000};
-    syscall(SYS_futex, &answer, FUTEX_WAIT_PRIVATE, value, &at, nullptr, 0);
+    syscall(SYS_futex, &ask_answer, FUTEX_WAIT_PRIVATE, value, &at, nullptr, 0);
 }
 
 void on_asked(int, siginfo_t*, void* context) {
@@ -48,8 +49,8 @@ void on_asked(int, siginfo_t*, void* context) {
     Cord* cord = cord_if_any(); // also if a foreign loop has the thread: then the main flow runs
     uint32_t expected = asked;
     if (!cord || asked_cord.load(std::memory_order_acquire) != cord) return;
-    if (!answer.compare_exchange_strong(expected, taking, std::memory_order_acq_rel)) return;
-    hooks::tsan_acquire(&answer);
+    if (!ask_answer.compare_exchange_strong(expected, taking, std::memory_order_acq_rel)) return;
+    hooks::tsan_acquire(&ask_answer);
     frames.count = frames.first = 0;
     if (question->applies(*cord, question->what)) {
         frames.count = backtrace(frames.frames, ThreadFrames::most);
@@ -57,9 +58,9 @@ void on_asked(int, siginfo_t*, void* context) {
         while (frames.first < frames.count && frames.frames[frames.first] != interrupted) frames.first++;
         if (frames.first == frames.count) frames.first = 0; // coverage: never
     }
-    hooks::tsan_release(&answer);
-    answer.store(taken, std::memory_order_release);
-    syscall(SYS_futex, &answer, FUTEX_WAKE_PRIVATE, INT_MAX, nullptr, nullptr, 0);
+    hooks::tsan_release(&ask_answer);
+    ask_answer.store(frames_taken, std::memory_order_release);
+    syscall(SYS_futex, &ask_answer, FUTEX_WAKE_PRIVATE, INT_MAX, nullptr, nullptr, 0);
 }
 
 } // namespace
@@ -103,28 +104,28 @@ Question::Result Question::ask(ThreadFrames& out) const {
     MutexGuard guard(ask_mutex);
     if (!signal.in_use()) return Result::silent;
     question = this;
-    hooks::tsan_release(&answer);
+    hooks::tsan_release(&ask_answer);
     asked_cord.store(&cord, std::memory_order_release);
-    answer.store(asked, std::memory_order_release);
+    ask_answer.store(asked, std::memory_order_release);
     int64_t until = clock_now() + timeout_ns;
     bool sent = syscall(SYS_tgkill, getpid(), int(cord.thread), int(signal.number_)) == 0;
     uint32_t now = asked;
     constexpr int64_t long_ns = 1'000'000'000; // the answer is on its way
-    while (sent && (now = answer.load(std::memory_order_acquire)) != taken) {
+    while (sent && (now = ask_answer.load(std::memory_order_acquire)) != frames_taken) {
         int64_t left = until - clock_now();
         if (now == asked && left <= 0) break;
         wait_while(now, now == asked ? left : long_ns);
     }
     uint32_t expected = asked;
     // coverage: race
-    if (now != taken && !answer.compare_exchange_strong(expected, nobody_asked, std::memory_order_acq_rel)) {
-        while (answer.load(std::memory_order_acquire) != taken) wait_while(taking, long_ns);
-        now = taken;
+    if (now != frames_taken && !ask_answer.compare_exchange_strong(expected, nobody_asked, std::memory_order_acq_rel)) {
+        while (ask_answer.load(std::memory_order_acquire) != frames_taken) wait_while(taking, long_ns);
+        now = frames_taken;
     }
-    answer.store(nobody_asked, std::memory_order_relaxed);
+    ask_answer.store(nobody_asked, std::memory_order_relaxed);
     asked_cord.store(nullptr, std::memory_order_relaxed);
-    hooks::tsan_acquire(&answer);
-    if (now != taken) return Result::silent;
+    hooks::tsan_acquire(&ask_answer);
+    if (now != frames_taken) return Result::silent;
     out = frames;
     return frames.count ? Result::answered : Result::not_wanted;
 }
@@ -133,7 +134,7 @@ void ask_lock() { pthread_mutex_lock(&ask_mutex); }
 void ask_unlock() { pthread_mutex_unlock(&ask_mutex); }
 
 void ask_forked() {
-    answer.store(nobody_asked, std::memory_order_relaxed);
+    ask_answer.store(nobody_asked, std::memory_order_relaxed);
     asked_cord.store(nullptr, std::memory_order_relaxed);
 }
 

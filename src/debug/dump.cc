@@ -21,9 +21,6 @@ namespace {
 
 constexpr unsigned json = FIBER_DUMP_JSON, grouped = FIBER_DUMP_GROUPED, with_frames = FIBER_DUMP_FRAMES;
 
-// A mark makes a switch slower, and a fiber that runs within the time of one round must be looked at again; so a round
-// has few fibers.
-constexpr int looks_most = 32;
 constexpr int frames_most = 128; // of a stack
 constexpr int code_frames_most = 64;
 

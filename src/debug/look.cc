@@ -111,7 +111,7 @@ bool sleeps_still(const Place& place, const Fiber* fiber) {
 }
 
 // Reads all members. `still` says whether the fiber does not run; the caller finds out whether it stays so.
-int read(Fiber* fiber, fiber_t handle, const Place& place, Snapshot& out) {
+int read_parked(Fiber* fiber, fiber_t handle, const Place& place, Snapshot& out) {
     Image<Fiber> image;
     image.take(*fiber);
     if (image->generation.load(std::memory_order_relaxed) != id_generation(handle.id)) return -ESRCH;
@@ -138,7 +138,7 @@ int read(Fiber* fiber, fiber_t handle, const Place& place, Snapshot& out) {
 
 // For a fiber of the calling thread's own cord.
 int look_at_own(const Look& look, LookMore more) {
-    int error = read(look.fiber, look.handle, place_of(look.fiber), *look.seen);
+    int error = read_parked(look.fiber, look.handle, place_of(look.fiber), *look.seen);
     if (!error && look.seen->still && more) more(*look.seen, look.arg);
     return error;
 }
@@ -186,7 +186,7 @@ void look_once(Look* looks, int count, LookMore more) {
     if (!stores_in_order && visible) visible = barrier_of_all_threads();
     for (Look* look = looks; look < looks + count; look++) {
         if (look->settled) continue;
-        look->error = read(look->fiber, look->handle, look->place, *look->seen);
+        look->error = read_parked(look->fiber, look->handle, look->place, *look->seen);
         if (!look->error && look->seen->still && visible && more) more(*look->seen, look->arg);
     }
     if (!stores_in_order && visible) visible = barrier_of_all_threads();

@@ -108,6 +108,10 @@ struct Place {
     uint64_t polls;
 };
 
+// How many looks a caller of look_at_all() takes in one round. A mark makes a switch slower, and a fiber that runs
+// within the time of one round must be looked at again; so a round has few fibers.
+constexpr int looks_most = 32;
+
 // A look at one fiber of several. The caller sets the first four members.
 struct Look {
     Fiber* fiber;

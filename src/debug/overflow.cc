@@ -20,7 +20,7 @@ namespace fiberrt {
 
 namespace {
 
-constinit pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER; // for installing and removing
+constinit pthread_mutex_t overflow_mutex = PTHREAD_MUTEX_INITIALIZER; // for installing and removing
 constinit SignalHandler handler;
 
 // How far below the stack pointer code writes: the red zone, and words pushed before the pointer moves.
@@ -93,7 +93,7 @@ void on_fault(int signal, siginfo_t* info, void* context) {
 
 int overflow_reports(bool on) {
     KeepErrno keep;
-    MutexGuard guard(mutex);
+    MutexGuard guard(overflow_mutex);
     bool was = handler.in_use();
     int error = 0;
     if (on) {
@@ -106,7 +106,7 @@ int overflow_reports(bool on) {
     return error;
 }
 
-void overflow_lock() { pthread_mutex_lock(&mutex); }
-void overflow_unlock() { pthread_mutex_unlock(&mutex); }
+void overflow_lock() { pthread_mutex_lock(&overflow_mutex); }
+void overflow_unlock() { pthread_mutex_unlock(&overflow_mutex); }
 
 } // namespace fiberrt

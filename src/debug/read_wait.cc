@@ -17,7 +17,7 @@ namespace {
 
 // An object that is copied from memory which another thread may write or unmap.
 template <class T>
-class Copy : public Bytes<T> {
+class CopyOf : public Bytes<T> {
 public:
     bool take(const T* from) { return copy_readable(this->memory(), from, sizeof(T)) == sizeof(T); }
 };
@@ -52,13 +52,13 @@ uint64_t fiber_of_identity(uintptr_t identity) {
 }
 
 bool read_wait(const Fiber* fiber, const Wait* at, WaitSnapshot& out) {
-    Copy<Wait> wait;
+    CopyOf<Wait> wait;
     out = {};
     if (!wait.take(at) || wait->fiber != fiber) return false;
     out.what = wait->what;
     switch (out.what) {
     case WaitFor::fiber: {
-        Copy<JoinWait> join;
+        CopyOf<JoinWait> join;
         if (!join.take(static_cast<const JoinWait*>(at))) return false;
         Fiber* target = fiber_at(reinterpret_cast<uintptr_t>(join->target));
         out.target = target ? id_in(target) : 0;
@@ -66,22 +66,22 @@ bool read_wait(const Fiber* fiber, const Wait* at, WaitSnapshot& out) {
     }
     case WaitFor::foreign_fiber:
     case WaitFor::cord: {
-        Copy<EndWait> end;
+        CopyOf<EndWait> end;
         if (!end.take(static_cast<const EndWait*>(at))) return false;
         out.target = end->target;
         return true;
     }
     case WaitFor::children: {
-        Copy<ChildrenWait> children;
+        CopyOf<ChildrenWait> children;
         if (!children.take(static_cast<const ChildrenWait*>(at))) return false;
-        Copy<Scope> scope;
+        CopyOf<Scope> scope;
         if (!scope.take(children->scope)) return false;
         out.target = make_id(Tag::scope, scope->index, scope->generation.load(std::memory_order_relaxed));
         out.for_all = children->for_all;
         return true;
     }
     case WaitFor::op: {
-        Copy<Op> op;
+        CopyOf<Op> op;
         if (!op.take(static_cast<const Op*>(at))) return false;
         out.op.code = op->code;
         out.op.fd = op->code == OpCode::close ? int(op->offset) : op->fd;
@@ -91,9 +91,9 @@ bool read_wait(const Fiber* fiber, const Wait* at, WaitSnapshot& out) {
     }
     case WaitFor::primitive:
     case WaitFor::channel: {
-        Copy<SyncWait> sync;
-        Copy<Waiter> waiter;
-        Copy<WaiterKind> kind;
+        CopyOf<SyncWait> sync;
+        CopyOf<Waiter> waiter;
+        CopyOf<WaiterKind> kind;
         if (!sync.take(static_cast<const SyncWait*>(at)) || !waiter.take(sync->waiters) || !kind.take(waiter->kind))
             return false;
         ptrdiff_t copied = copy_readable(out.text, kind->text, sizeof out.text - 1);
@@ -125,7 +125,7 @@ void read_reason(const Fiber& image, Snapshot& out) {
 void read_scopes(const Scope* at, Snapshot& out) {
     out.scope_count = 0;
     for (out.more_scopes = false; at; out.scope_count++) {
-        Copy<Scope> scope;
+        CopyOf<Scope> scope;
         if (out.scope_count == Snapshot::scopes_most || !scope.take(at)) {
             out.more_scopes = true;
             return;

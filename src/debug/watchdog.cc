@@ -27,16 +27,16 @@ namespace fiberrt {
 
 namespace {
 
-constexpr int looks = 4;                          // in the time that a fiber may run
+constexpr int looks_per_limit = 4;                // in the time that a fiber may run
 constexpr int64_t answer_most_ns = 1'000'000'000; // how long it waits for a thread that was sent the signal
 
-enum class Life : uint8_t { none, lives, stopping };
+enum class WatchdogLife : uint8_t { none, lives, stopping };
 
-constinit pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER; // protects these, up to `handler`
-Life life = Life::none;
-pthread_t thread;
-fiber_watchdog_t wanted;
-constinit Relaxed<uint32_t> run; // the number of watchdogs that this process has started
+constinit pthread_mutex_t watchdog_mutex = PTHREAD_MUTEX_INITIALIZER; // protects these, up to `handler`
+WatchdogLife watchdog_life = WatchdogLife::none;
+pthread_t watchdog_thread;
+fiber_watchdog_t watchdog_settings;
+constinit Relaxed<uint32_t> watchdog_number; // the number of watchdogs that this process has started
 constinit AskSignal ask_signal;
 
 constinit std::atomic<uint32_t> stop_asked{0}; // a futex
@@ -117,7 +117,7 @@ void write_report(const fiber_overrun_t& overrun, bool main_flow, const char* ab
     r.end();
 }
 
-void tell(const fiber_watchdog_t& what, Cord& cord, uint32_t generation, int64_t now) {
+void report_keeper(const fiber_watchdog_t& what, Cord& cord, uint32_t generation, int64_t now) {
     const Watched& found = cord.watched;
     Fiber* fiber = found.fiber;
     fiber_overrun_t overrun = {};
@@ -164,30 +164,30 @@ void watch(const fiber_watchdog_t& what, uint32_t this_run, Cord& cord) {
         before = now;
     } else if (!before.reported && now.since - before.since >= what.limit_ns) {
         before.reported = true;
-        tell(what, cord, generation, now.since);
+        report_keeper(what, cord, generation, now.since);
     }
 }
 
 // Whether the watchdog's thread must end. If its report has forked, the child may have started another watchdog since.
-bool is_over(uint32_t this_run) { return stop_asked.load(std::memory_order_acquire) || run != this_run; }
+bool is_over(uint32_t this_run) { return stop_asked.load(std::memory_order_acquire) || watchdog_number != this_run; }
 
 void* watch_all(void*) {
-    fiber_watchdog_t what = wanted; // set before the thread was started
-    uint32_t this_run = run;
+    fiber_watchdog_t what = watchdog_settings; // set before the thread was started
+    uint32_t this_run = watchdog_number;
     pthread_setname_np(pthread_self(), "fiberrt-watch");
     while (!is_over(this_run)) {
         cords.each([&](Cord* cord) {
             if (!is_over(this_run)) watch(what, this_run, *cord);
         });
-        int64_t next = clock_now() + what.limit_ns / looks;
+        int64_t next = clock_now() + what.limit_ns / looks_per_limit;
         for (int64_t left; !is_over(this_run) && (left = next - clock_now()) > 0;) wait_on(stop_asked, 0, left);
     }
     return nullptr;
 }
 
-int make_thread() {
+int make_watchdog_thread() {
     stop_asked.store(0, std::memory_order_relaxed);
-    return thread_start(&thread, nullptr, watch_all, nullptr);
+    return thread_start(&watchdog_thread, nullptr, watch_all, nullptr);
 }
 
 } // namespace
@@ -198,46 +198,46 @@ int watchdog_start(const fiber_watchdog_t& what) {
     if (int error = what.signal ? AskSignal::prepare(what.signal) : 0) return error;
     if (!process_begin()) return -ENOMEM; // there may have been no cord yet
     if (environment) return -ENOTSUP;
-    MutexGuard guard(mutex);
-    if (life != Life::none) return -EBUSY;
+    MutexGuard guard(watchdog_mutex);
+    if (watchdog_life != WatchdogLife::none) return -EBUSY;
     if (what.signal) {
         if (int error = ask_signal.begin(what.signal)) return error;
     }
-    wanted = what;
-    run = run + 1;
-    if (int error = make_thread()) {
+    watchdog_settings = what;
+    watchdog_number = watchdog_number + 1;
+    if (int error = make_watchdog_thread()) {
         ask_signal.end();
         return error;
     }
-    life = Life::lives;
+    watchdog_life = WatchdogLife::lives;
     return 0;
 }
 
 int watchdog_stop() {
     KeepErrno keep;
     {
-        MutexGuard guard(mutex);
-        if (life == Life::none) return -ESRCH;
-        if (pthread_equal(thread, pthread_self())) return -EDEADLK;
-        if (life == Life::stopping) return -EBUSY;
-        life = Life::stopping;
+        MutexGuard guard(watchdog_mutex);
+        if (watchdog_life == WatchdogLife::none) return -ESRCH;
+        if (pthread_equal(watchdog_thread, pthread_self())) return -EDEADLK;
+        if (watchdog_life == WatchdogLife::stopping) return -EBUSY;
+        watchdog_life = WatchdogLife::stopping;
         stop_asked.store(1, std::memory_order_release);
     }
     ring(stop_asked);
     int cancellable; // a pthread_cancel of this thread would leave the watchdog half stopped for ever
     pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancellable);
-    pthread_join(thread, nullptr); // without the mutex: its report may fork
+    pthread_join(watchdog_thread, nullptr); // without the mutex: its report may fork
     pthread_setcancelstate(cancellable, nullptr);
-    MutexGuard guard(mutex);
-    life = Life::none;
+    MutexGuard guard(watchdog_mutex);
+    watchdog_life = WatchdogLife::none;
     return ask_signal.end();
 }
 
-void watchdog_lock() { pthread_mutex_lock(&mutex); }
-void watchdog_unlock() { pthread_mutex_unlock(&mutex); }
+void watchdog_lock() { pthread_mutex_lock(&watchdog_mutex); }
+void watchdog_unlock() { pthread_mutex_unlock(&watchdog_mutex); }
 
 void watchdog_forked() {
-    life = Life::none;
+    watchdog_life = WatchdogLife::none;
     stop_asked.store(1, std::memory_order_relaxed); // if its report has forked, the thread in the child ends
     ask_signal.end();
 }

@@ -104,7 +104,7 @@ void ambient_switch(Cord& cord, Fiber* to) {
     }
 }
 
-void end(Cord& cord) {
+void observer_end(Cord& cord) {
     free(cord.observer.ambient);
     cord.observer.ambient = nullptr;
     keep_hooks(cord, {});
@@ -198,8 +198,8 @@ void woke(Cord& cord) {
     if (result == -EINTR && note_interrupt(cord.main_flow.fiber, nullptr)) interrupt(cord, cord.main_flow.fiber);
 }
 
-constexpr ObserverOps observer_ops = {make_switch,  switched, started, exits, destroyed,
-                                      wants_sleeps, sleeps,   woke,    end};
+constexpr ObserverOps observer_ops = {make_switch,  switched, started, exits,       destroyed,
+                                      wants_sleeps, sleeps,   woke,    observer_end};
 
 // Gives the cord an observer, if it has none.
 void observe(Cord& cord) {

@@ -41,7 +41,7 @@ namespace {
 
 constexpr const ForkPart* parts[] = {&fork_part_of_sync, &fork_part_of_io};
 constinit std::atomic<int> policy{FIBER_FORK_CONTINUE}; // relaxed: no other data depends on it
-bool alone; // the process that forks has one thread, and that one cord. From before_fork() on, under its locks
+bool forked_alone; // the process that forks has one thread, and that one cord. From before_fork() on, under its locks
 
 // Whether the calling thread is in the function of a fiber with a stack. Not so in user code that a poll, a switch or a
 // hook calls, or in the turn of a fiber without a stack.
@@ -55,7 +55,7 @@ void before_fork() {
     // Receives all messages now, so that the child loses only messages that come later.
     if (this_cord && in_users_code(*this_cord)) receive_all(*this_cord);
     for (const ForkPart* part : parts) part->before();
-    alone = __libc_single_threaded && !environment; // read here: in the child it may be true in any case
+    forked_alone = __libc_single_threaded && !environment; // read here: in the child it may be true in any case
     agent_lock();
     creation_lock();
     dump_signal_lock();
@@ -97,7 +97,7 @@ void release_locks() {
 }
 
 // Frees the values, the timer and the stack of another fiber of the forking thread.
-void fiber_discard(Cord& cord, Fiber* fiber) {
+void fiber_free_in_child(Cord& cord, Fiber* fiber) {
     if (fiber->values.locals) fiber->values.locals->ops->free(fiber);
     hooks::fiber_gone(fiber);
     if (fiber->timeout.timer.position) cord.timers.remove(&fiber->timeout.timer);
@@ -135,7 +135,7 @@ void discard_others(const Forked& forked) {
             clear_remote(fiber);
             return cord && fiber == cord->main_flow.fiber; // kept since an earlier fork
         }
-        if (cord && fiber->cord.load(std::memory_order_relaxed) == cord) fiber_discard(*cord, fiber);
+        if (cord && fiber->cord.load(std::memory_order_relaxed) == cord) fiber_free_in_child(*cord, fiber);
         bool main_flow = cord && fiber == cord->main_flow.fiber;
         if (main_flow) SlotTable<Fiber, Tag::fiber>::end_use(fiber);
         fiber->empty();
@@ -203,7 +203,7 @@ void refuse(const Forked& forked) {
     forked.fiber->sched.pending |= pending_noswitch;
 }
 
-void in_child() {
+void child_begins() {
     KeepErrno keep;
     release_locks();
     trace::forked();
@@ -214,7 +214,7 @@ void in_child() {
         recorder_forked(nullptr);
         return;
     }
-    Forked forked = {cord, cord ? cord->sched.current : nullptr, alone};
+    Forked forked = {cord, cord ? cord->sched.current : nullptr, forked_alone};
     if (cord) this_cord = cord;
     if (environment) simulation_forked(cord);
     cords.each([](Cord* each) {
@@ -242,7 +242,7 @@ void in_child() {
 // twice would lock twice.
 bool install_handlers() {
     static constinit TryOnce installed;
-    return installed([] { return pthread_atfork(before_fork, release_locks, in_child) == 0; });
+    return installed([] { return pthread_atfork(before_fork, release_locks, child_begins) == 0; });
 }
 
 FIBERRT_INITIALIZER(When::first_query, install_handlers);

@@ -46,34 +46,34 @@ int64_t copy_range(const Op& op) {
     return copy_file_range(op.fd, &from, out.fd, &to, op.length, 0);
 }
 
-bool reads(const Op& op) { return op.code == OpCode::read || op.code == OpCode::readv; }
+bool is_read(const Op& op) { return op.code == OpCode::read || op.code == OpCode::readv; }
 
 // Whether a plain transfer ends by itself. Transfers of sockets, and writes to pipes and the like, do not, because they
 // wait for readiness; for these, -ECANCELED does not mean that the kernel lacked a thread. Other reads poll first.
 bool ends_by_itself(const Op& op) {
     struct stat file;
     if (fstat(op.fd, &file) < 0 || S_ISSOCK(file.st_mode)) return false;
-    return reads(op) || S_ISREG(file.st_mode) || S_ISBLK(file.st_mode) || S_ISCHR(file.st_mode);
+    return is_read(op) || S_ISREG(file.st_mode) || S_ISBLK(file.st_mode) || S_ISCHR(file.st_mode);
 }
 
 // The lock that a thread holds while it polls a device and reads it, so that no other thread of the library reads in
 // between. Several devices share a lock: if another process takes the bytes first, only readers of these devices wait.
-struct Look {
+struct DeviceLock {
     pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
 };
-constinit Look looks[16]; // look_of() picks one
+constinit DeviceLock device_locks[16]; // device_lock_of() picks one
 
 // Holds the lock of a device. A cord's own thread only tries to take it: the thread that holds it may block if another
 // process takes the bytes.
-class LookHeld {
+class DeviceLockHeld {
 public:
-    explicit LookHeld(pthread_mutex_t& mutex)
+    explicit DeviceLockHeld(pthread_mutex_t& mutex)
         : mutex_(mutex), held_((this_cord ? pthread_mutex_trylock(&mutex_) : pthread_mutex_lock(&mutex_)) == 0) {}
-    ~LookHeld() {
+    ~DeviceLockHeld() {
         if (held_) pthread_mutex_unlock(&mutex_);
     }
-    LookHeld(const LookHeld&) = delete;
-    LookHeld& operator=(const LookHeld&) = delete;
+    DeviceLockHeld(const DeviceLockHeld&) = delete;
+    DeviceLockHeld& operator=(const DeviceLockHeld&) = delete;
     operator bool() const { return held_; }
 
 private:
@@ -81,13 +81,13 @@ private:
     bool held_;
 };
 
-pthread_mutex_t& look_of(int fd, const struct stat& file) {
+pthread_mutex_t& device_lock_of(int fd, const struct stat& file) {
     // All descriptors that belong to no file system share one inode, and so do all masters of ptys.
     uint64_t number = file.st_mode & S_IFMT ? file.st_rdev << 32 ^ file.st_ino : uint64_t(fd);
     int pty = 0;
     if (S_ISCHR(file.st_mode)) ioctl(fd, TIOCGPTN, &pty);
     constexpr uint64_t spread = 0x9e3779b97f4a7c15; // multiplicative hashing: uses the product's upper bits
-    return looks[(number ^ uint64_t(pty) << 16) * spread >> 60].mutex;
+    return device_locks[(number ^ uint64_t(pty) << 16) * spread >> 60].mutex;
 }
 
 // Reads the bytes that are available; fails with EAGAIN instead of waiting.
@@ -98,7 +98,7 @@ int64_t read_if_ready(const Op& op, Iovecs& iovecs) {
         return preadv2(op.fd, iovecs.iov, iovecs.count, off_t(op.offset), 0);
     }; // ~0: at its own position
     if (!waits) return call();
-    LookHeld held(look_of(op.fd, file));
+    DeviceLockHeld held(device_lock_of(op.fd, file));
     size_t there = held ? readable_now(op.fd, iovecs.bytes()) : 0;
     if (!there) {
         errno = EAGAIN;
@@ -115,7 +115,7 @@ int64_t splice_if_ready(const Op& op) {
     bool device_reads = fstat(op.fd, &from) == 0 && S_ISCHR(from.st_mode);
     bool device_writes = fstat(out.fd, &to) == 0 && S_ISCHR(to.st_mode);
     if (!device_reads && !device_writes) return splice_call(op);
-    LookHeld held(device_reads ? look_of(op.fd, from) : look_of(out.fd, to));
+    DeviceLockHeld held(device_reads ? device_lock_of(op.fd, from) : device_lock_of(out.fd, to));
     if (!held || !can_splice_device(op)) { // coverage: race
         errno = EAGAIN;
         return -1;
@@ -161,7 +161,7 @@ int64_t write_terminal(int fd, const Iovecs& iovecs) {
     return sum;
 }
 
-int64_t call(const Op& op) {
+int64_t call_plainly(const Op& op) {
     Iovecs iovecs(op);
     bool writes = op.code == OpCode::write || op.code == OpCode::writev;
     if (op.may_block && writes && isatty(op.fd)) return write_terminal(op.fd, iovecs);
@@ -199,7 +199,7 @@ int64_t call(const Op& op) {
 } // namespace
 
 void blocking_fallback_forked() {
-    for (Look& look : looks) new (&look) Look;
+    for (DeviceLock& lock : device_locks) new (&lock) DeviceLock;
 }
 
 bool can_splice_device(const Op& op) {
@@ -245,7 +245,7 @@ int64_t blocking_fallback(const Op& op) {
     }
     int64_t result;
     do {
-        result = call(op);
+        result = call_plainly(op);
     } while (result < 0 && errno == EINTR);
     if (result >= 0) return result;
     return errno == ECANCELED ? -EIO : -errno; // the caller would take ECANCELED for its own

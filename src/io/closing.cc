@@ -17,13 +17,13 @@ namespace fiberrt {
 
 namespace {
 
-constinit pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
-constinit List<Closing> list; // under the mutex
+constinit pthread_mutex_t closings_mutex = PTHREAD_MUTEX_INITIALIZER;
+constinit List<Closing> closings; // under the mutex
 
 // Returns the entry of a descriptor, or null. The caller holds the mutex.
 Closing* find(int fd) {
-    Closing* closing = list.front();
-    while (closing && closing->fd != fd) closing = list.after(closing);
+    Closing* closing = closings.front();
+    while (closing && closing->fd != fd) closing = closings.after(closing);
     return closing;
 }
 
@@ -37,38 +37,38 @@ void come_home(Cord& cord, Message* message) {
 constinit std::atomic<int> closings_listed{0};
 
 bool is_listed_as_closing(int fd) {
-    MutexGuard guard(mutex);
+    MutexGuard guard(closings_mutex);
     return find(fd);
 }
 
-void closings_lock() { pthread_mutex_lock(&mutex); }
-void closings_unlock() { pthread_mutex_unlock(&mutex); }
+void closings_lock() { pthread_mutex_lock(&closings_mutex); }
+void closings_unlock() { pthread_mutex_unlock(&closings_mutex); }
 void closings_forked() {
-    list.ends.prev = list.ends.next = &list.ends;
+    closings.ends.prev = closings.ends.next = &closings.ends;
     closings_listed.store(0, std::memory_order_relaxed);
 }
 
 Closing::Closing(Cord& owner, int number) : cord(owner), fd(number) {
     cord.discard_closings = forget_all;
-    MutexGuard guard(mutex);
+    MutexGuard guard(closings_mutex);
     if (find(fd)) return;
-    list.push_back(this);
+    closings.push_back(this);
     listed_ = true;
     closings_listed.fetch_add(1, std::memory_order_seq_cst);
 }
 
 Closing::~Closing() { // coverage: race
     if (!listed_) return;
-    MutexGuard guard(mutex);
+    MutexGuard guard(closings_mutex);
     forget();
 }
 
 // CordWorld::discard_closings: takes the entries of a cord that ends off the list.
 void Closing::forget_all(Cord& cord) {
-    MutexGuard guard(mutex);
+    MutexGuard guard(closings_mutex);
     Closing* next;
-    for (Closing* closing = list.front(); closing; closing = next) {
-        next = list.after(closing);
+    for (Closing* closing = closings.front(); closing; closing = next) {
+        next = closings.after(closing);
         if (&closing->cord == &cord) closing->forget();
     }
 }
@@ -82,7 +82,7 @@ void Closing::forget() {
 int64_t Closing::close_at_once() {
     Op op(OpCode::close, -1);
     op.offset = uint64_t(fd);
-    MutexGuard guard(mutex);
+    MutexGuard guard(closings_mutex);
     int64_t result = try_op(op);
     if (result != op_blocking) forget();
     return result;
@@ -93,7 +93,7 @@ int64_t Closing::close_after_copy(int64_t* result) {
     struct stat file;
     bool regular = fstat(fd, &file) == 0 && S_ISREG(file.st_mode); // some file systems write the file out at each close
     int copy = regular ? -1 : fcntl(fd, F_DUPFD_CLOEXEC, 0);
-    MutexGuard guard(mutex);
+    MutexGuard guard(closings_mutex);
     bool closed = !regular && close(fd) == 0;
     *result = regular || closed ? 0 : -errno;
     forget();

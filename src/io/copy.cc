@@ -48,16 +48,16 @@ bool of_caller(int64_t result) { return result == -ECANCELED || result == -EINTR
 // The result of a way of copying if these files do not support it, and nothing else is wrong.
 constexpr int64_t other_way = 1;
 
-class Copy {
+class FileCopy {
 public:
-    Copy(Cord& cord, int in, int out, int64_t limit)
+    FileCopy(Cord& cord, int in, int out, int64_t limit)
         : guard_(cord, in), guard_out_(guard_, out), cord_(cord), in_(in), out_(out), left_(limit),
           in_file_(status_of(in)), out_file_(status_of(out)) {
         if (counts_position(in_file_)) in_start_ = in_at_ = position_of(in);
         if (counts_position(out_file_) && !appends(out)) out_start_ = out_at_ = position_of(out);
     }
-    Copy(const Copy&) = delete;
-    Copy& operator=(const Copy&) = delete;
+    FileCopy(const FileCopy&) = delete;
+    FileCopy& operator=(const FileCopy&) = delete;
 
     int64_t run(); // 0, or why it ended early
     int64_t written() const { return written_; }
@@ -108,26 +108,26 @@ private:
     int64_t ended_ = 0; // why the caller's wait ended, while a disk still gets the bytes read
 };
 
-void Copy::take(int64_t bytes) {
+void FileCopy::take(int64_t bytes) {
     if (in_at_ >= 0) in_at_ += bytes;
     left_ -= bytes;
     pending_ += bytes;
 }
 
-void Copy::has_put(int64_t bytes) {
+void FileCopy::has_put(int64_t bytes) {
     if (out_at_ >= 0) out_at_ += bytes;
     pending_ -= bytes;
     written_ += bytes;
 }
 
-bool Copy::into_itself() const {
+bool FileCopy::into_itself() const {
     bool one = in_file_.st_dev == out_file_.st_dev && in_file_.st_ino == out_file_.st_ino;
     return one && (is_of(S_IFREG, in_file_) || is_of(S_IFIFO, in_file_));
 }
 
 // Returns -EINVAL if the copy would read the bytes that it writes, and so never end. The end of a file is its present
 // end.
-int Copy::check_overlap() {
+int FileCopy::check_overlap() {
     if (!into_itself()) return 0;
     if (is_of(S_IFIFO, in_file_)) return -EINVAL;
     int64_t rest = in_file_.st_size - in_at_;
@@ -137,7 +137,7 @@ int Copy::check_overlap() {
     return apart ? 0 : -EINVAL;
 }
 
-bool Copy::make_pipe() {
+bool FileCopy::make_pipe() {
     KeepErrno keep;
     int ends[2];
     if (pipe2(ends, O_CLOEXEC | O_NONBLOCK) < 0) return false;
@@ -148,7 +148,7 @@ bool Copy::make_pipe() {
     return pipe_room_ > 0;
 }
 
-bool Copy::make_buffer() {
+bool FileCopy::make_buffer() {
     KeepErrno keep;
     buffer_ = static_cast<char*>(malloc(size_t(buffer_bytes)));
     if (buffer_) memory_.keep(cord_, buffer_, free);
@@ -156,7 +156,7 @@ bool Copy::make_buffer() {
 }
 
 // Copies between regular files. On some file systems the two files then share blocks, and no bytes are copied.
-int64_t Copy::by_range() {
+int64_t FileCopy::by_range() {
     while (left_) {
         OutEnd out = {out_, uint64_t(out_at_)};
         Op op(OpCode::copy_range, in_);
@@ -175,7 +175,7 @@ int64_t Copy::by_range() {
 }
 
 // Copies from a pipe, or into one.
-int64_t Copy::by_splice() {
+int64_t FileCopy::by_splice() {
     while (left_) {
         Splice splice(in_, in_at_, out_, out_at_, size_t(chunk(pipe_bytes)), 0);
         int64_t result = splice.run(guard_, &in_file_);
@@ -188,7 +188,7 @@ int64_t Copy::by_splice() {
     return 0;
 }
 
-int64_t Copy::through_pipe() {
+int64_t FileCopy::through_pipe() {
     while (left_) {
         Splice splice(in_, in_at_, pipe_[1].number(), own_position, size_t(chunk(pipe_room_)), 0);
         int64_t result = splice.run(guard_, &in_file_);
@@ -202,7 +202,7 @@ int64_t Copy::through_pipe() {
     return 0;
 }
 
-int64_t Copy::by_buffer() {
+int64_t FileCopy::by_buffer() {
     if (!make_buffer()) return -ENOMEM;
     while (pending_) { // bytes in the pipe, which cannot be spliced to the output
         KeepErrno keep;
@@ -230,7 +230,7 @@ int64_t Copy::by_buffer() {
 // Writes some of the bytes that were read. After the caller's wait has ended, a disk still gets all of them, as a write
 // to a disk ends by itself; any other file gets only the bytes that it accepts without a wait.
 template <class Run>
-int64_t Copy::put(const Op& op, Run run) {
+int64_t FileCopy::put(const Op& op, Run run) {
     bool disk = counts_position(out_file_);
     for (;;) {
         int64_t result = ended_ && !disk ? try_op(op) : run();
@@ -246,7 +246,7 @@ int64_t Copy::put(const Op& op, Run run) {
     }
 }
 
-int64_t Copy::put_from_pipe() {
+int64_t FileCopy::put_from_pipe() {
     while (pending_) {
         Splice splice(pipe_[0].number(), own_position, out_, out_at_, size_t(pending_), 0);
         int64_t result = put(splice.op, [&] { return splice.run(guard_); });
@@ -256,7 +256,7 @@ int64_t Copy::put_from_pipe() {
     return ended_;
 }
 
-int64_t Copy::put_from_buffer(int64_t bytes) {
+int64_t FileCopy::put_from_buffer(int64_t bytes) {
     for (int64_t done = 0; done < bytes;) {
         bool socket = is_of(S_IFSOCK, out_file_);
         Op op(socket ? OpCode::send : OpCode::write, out_);
@@ -273,13 +273,13 @@ int64_t Copy::put_from_buffer(int64_t bytes) {
 }
 
 // Sets the positions of the files. Bytes that were read and not written count as not read.
-void Copy::set_positions() const {
+void FileCopy::set_positions() const {
     KeepErrno keep;
     if (in_start_ >= 0) lseek(in_, in_start_ + written_, SEEK_SET);
     if (out_start_ >= 0) lseek(out_, out_start_ + written_, SEEK_SET);
 }
 
-int64_t Copy::run() {
+int64_t FileCopy::run() {
     if (int error = guard_.check()) return error;
     // Checked before the pipe is made, which would take a free number.
     if (!in_file_.st_mode || !out_file_.st_mode) return -EBADF;
@@ -304,7 +304,7 @@ int64_t Copy::run() {
 } // namespace
 
 int64_t copy_to_end(Cord& cord, int fd_in, int fd_out, int64_t limit, int64_t* written, int64_t* lost) {
-    Copy copy(cord, fd_in, fd_out, limit);
+    FileCopy copy(cord, fd_in, fd_out, limit);
     int64_t result = copy.run();
     if (written) *written = copy.written();
     if (lost) *lost = copy.lost();

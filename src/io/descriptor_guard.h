@@ -17,6 +17,11 @@ struct Descriptor;
 // Result of begin(): the backend has the operation.
 constexpr int64_t op_given = INT64_MIN + 1;
 
+// How long a fiber pauses before it checks again for an event that the kernel does not report: first_pause_ns, then
+// twice as long each time, up to longest_pause_ns.
+constexpr int64_t first_pause_ns = 1'000'000;
+constexpr int64_t longest_pause_ns = 16'000'000;
+
 // One call's use of a descriptor, from the call's first operation to its last. fiber_close ends every use of the
 // descriptor before it closes: so all operations of a call work on the same file.
 class DescriptorGuard : public Link {

@@ -25,7 +25,7 @@ int64_t DescriptorGuard::wait_until_ready(int fd, int events, bool hint, int64_t
     Op ready = poll_op(fd, events, hint);
     int64_t result = run(ready, false, until);
     // The ring refuses polls: polls by calls at growing intervals.
-    for (int64_t pause_ns = 1'000'000; result == -EAGAIN; result = run_by_calls(ready)) {
+    for (int64_t pause_ns = first_pause_ns; result == -EAGAIN; result = run_by_calls(ready)) {
         if (deadline_in(0) >= until) return -ETIMEDOUT;
         if (int error = pause(pause_ns)) return try_once_more(ready, error);
     }

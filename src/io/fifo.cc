@@ -23,10 +23,7 @@ namespace fiberrt {
 
 namespace {
 
-constexpr int64_t first_pause_ns = 1'000'000;
-constexpr int64_t longest_pause_ns = 16'000'000;
-
-bool reads(const Op& op) { return (op.flags & O_ACCMODE) == O_RDONLY; }
+bool opens_for_reading(const Op& op) { return (op.flags & O_ACCMODE) == O_RDONLY; }
 
 bool is_fifo(int fd) {
     struct stat file;
@@ -72,12 +69,12 @@ int open_refused(int pin, const Op& op) {
 
 // Whether the open has ended: held.fd is a descriptor whose other side is there, or an error.
 bool has_ended(const FifoOpen& held, const Op& op) {
-    return reads(op) && held.fd >= 0 ? has_writer(held.fd) : held.fd != -ENXIO;
+    return opens_for_reading(op) && held.fd >= 0 ? has_writer(held.fd) : held.fd != -ENXIO;
 }
 
 // Checks the other side again, then returns whether the open has ended.
 bool ends_now(FifoOpen& held, const Op& op) {
-    if (!reads(op)) held.fd = open_pinned(held.pin, op);
+    if (!opens_for_reading(op)) held.fd = open_pinned(held.pin, op);
     if (held.fd == -EMFILE || held.fd == -ENFILE) held.fd = -ENXIO; // the wait for a reader goes on
     return has_ended(held, op);
 }

@@ -25,7 +25,7 @@ void after() {
     closings_unlock();
 }
 
-void in_child(const Forked& forked) {
+void io_in_child(const Forked& forked) {
     closings_forked();
     try_op_forked();
     blocking_fallback_forked();
@@ -38,6 +38,6 @@ void in_child(const Forked& forked) {
 
 } // namespace
 
-constinit const ForkPart fork_part_of_io = {before, after, in_child};
+constinit const ForkPart fork_part_of_io = {before, after, io_in_child};
 
 } // namespace fiberrt

@@ -33,7 +33,7 @@ constexpr int converted = 0;
 #endif
 
 // A question, the copies of the texts behind it, and the answer.
-struct Question {
+struct LookupQuestion {
     addrinfo hints = {};
     const char* node;
     const char* service;
@@ -75,7 +75,7 @@ int none_left(int error) {
     return 0;
 }
 
-int ask(const Question& question, int more_flags, addrinfo** found) {
+int ask(const LookupQuestion& question, int more_flags, addrinfo** found) {
     KeepErrno keep;
     addrinfo hints = question.hints;
     hints.ai_flags |= more_flags;
@@ -88,13 +88,13 @@ int ask(const Question& question, int more_flags, addrinfo** found) {
 }
 
 int64_t ask_on_thread(void* arg) {
-    auto* question = static_cast<Question*>(arg);
+    auto* question = static_cast<LookupQuestion*>(arg);
     return ask(*question, 0, &question->found);
 }
 
 void free_question(void* arg) {
     KeepErrno keep;
-    auto* question = static_cast<Question*>(arg);
+    auto* question = static_cast<LookupQuestion*>(arg);
     if (question->found) freeaddrinfo(question->found);
     free(question);
 }
@@ -109,11 +109,11 @@ const char* put(char*& end, const char* text) {
 }
 
 // Returns a copy of the question for the pool's thread; null: no memory.
-Question* copy_of(const Question& question) {
+LookupQuestion* copy_of(const LookupQuestion& question) {
     KeepErrno keep;
-    void* memory = malloc(sizeof(Question) + size_of(question.node) + size_of(question.service));
+    void* memory = malloc(sizeof(LookupQuestion) + size_of(question.node) + size_of(question.service));
     if (!memory) return nullptr;
-    auto* copy = static_cast<Question*>(memory);
+    auto* copy = static_cast<LookupQuestion*>(memory);
     *copy = question;
     char* end = reinterpret_cast<char*>(copy + 1);
     copy->node = put(end, question.node);
@@ -122,8 +122,8 @@ Question* copy_of(const Question& question) {
 }
 
 // The question, with only the hints' members that have a meaning. Without hints: the C library's defaults.
-Question question_of(const char* node, const char* service, const addrinfo* hints) {
-    Question question;
+LookupQuestion question_of(const char* node, const char* service, const addrinfo* hints) {
+    LookupQuestion question;
     question.node = node;
     question.service = service;
     question.hints.ai_flags = hints ? hints->ai_flags : AI_V4MAPPED | AI_ADDRCONFIG;
@@ -138,7 +138,7 @@ Question question_of(const char* node, const char* service, const addrinfo* hint
 } // namespace
 
 int lookup(const char* node, const char* service, const addrinfo* hints, addrinfo** out) {
-    Question question = question_of(node, service, hints);
+    LookupQuestion question = question_of(node, service, hints);
     Cord* cord;
     if (int error = offload_begin(&cord)) return error;
     int error = question.hints.ai_flags & converted ? -ENOENT : ask(question, plain_numbers, out);
@@ -148,7 +148,7 @@ int lookup(const char* node, const char* service, const addrinfo* hints, addrinf
         return error;
     }
     if (simulated()) return -ENOTSUP; // a simulation has no name servers
-    Question* asked = copy_of(question);
+    LookupQuestion* asked = copy_of(question);
     if (!asked) return -ENOMEM;
     int64_t answer;
     error = offload_detached(ask_on_thread, asked, free_question, &answer);

@@ -36,7 +36,7 @@ struct Queue {
     }
 };
 
-struct Pool {
+struct OffloadPool {
     pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
     pthread_cond_t more = PTHREAD_COND_INITIALIZER;
     Queue operations{32};
@@ -49,19 +49,19 @@ struct Pool {
     int free() const { return threads - operations.running - functions.running; }
 };
 
-constinit Pool pool;
+constinit OffloadPool pool;
 
-void* work(void*);
+void* serve_jobs(void*);
 
 // Makes a thread; the caller holds the lock. Its stack has the process's default size, as the program's functions run
 // there.
-bool make_thread() {
+bool make_offload_thread() {
     pthread_attr_t attr;
     if (pthread_attr_init(&attr) != 0) return false;
     pthread_attr_setdetachstate(&attr, PTHREAD_CREATE_DETACHED);
     pthread_attr_setguardsize(&attr, StackPool::guard_default);
     pthread_t thread;
-    int error = thread_start(&thread, &attr, work, nullptr);
+    int error = thread_start(&thread, &attr, serve_jobs, nullptr);
     pthread_attr_destroy(&attr);
     if (!error) pool.threads++;
     return !error;
@@ -70,7 +70,7 @@ bool make_thread() {
 // Makes threads for the jobs that may begin; the caller holds the lock. False: no thread would ever take a job of this
 // lane. Functions may run as long as they like, so threads that run functions do not count for an operation.
 bool staff(Lane lane) {
-    while (pool.free() < pool.startable() && make_thread()) {}
+    while (pool.free() < pool.startable() && make_offload_thread()) {}
     return pool.threads > (lane == Lane::operation ? pool.functions.running : 0);
 }
 
@@ -118,7 +118,7 @@ void run_where_the_process_may() {
     sched_setaffinity(0, sizeof of_process, &of_process);
 }
 
-void* work(void*) {
+void* serve_jobs(void*) {
     run_where_the_process_may();
     pthread_setname_np(pthread_self(), "fiberrt-offload");
     on_offload_thread = true;
@@ -182,7 +182,7 @@ int offload_threads() {
 // forked, its thread in the child ends with it: the fiber that waits and the job do not exist in the child.
 void offload_forked() {
     int limit = pool.functions.limit;
-    new (&pool) Pool;
+    new (&pool) OffloadPool;
     pool.functions.limit = limit;
     if (!simulated()) on_offload_thread = false;
 }

@@ -19,42 +19,42 @@ namespace fiberrt {
 
 namespace {
 
-struct Call;
+struct OffloadCall;
 
 // The fiber's wait for a call, on its stack.
-struct CallWait : SharedWait {
-    Call* call;
+struct OffloadWait : SharedWait {
+    OffloadCall* call;
     bool ends_call = true; // false: the call outlives the wait, and the pool's thread frees it
 };
 
 // The call's job. It lies on the fiber's stack. A detached call has its own memory, which the fiber or the pool's
 // thread frees, whichever is done last.
-struct Call : OffloadJob {
+struct OffloadCall : OffloadJob {
     Offloaded fn;
     void* arg;
-    CallWait* wait = nullptr;
+    OffloadWait* wait = nullptr;
     int64_t result = 0;
 
     void (*free_arg)(void*) = nullptr;
     std::atomic<uint32_t> one_is_done{0}; // detached: set by the first of the fiber and the thread that is done
 };
 
-void free_call(Call* call) {
+void free_call(OffloadCall* call) {
     call->free_arg(call->arg);
     free(call);
 }
 
-void run(OffloadJob& job) {
-    auto& call = static_cast<Call&>(job);
+void run_function(OffloadJob& job) {
+    auto& call = static_cast<OffloadCall&>(job);
     int64_t result = call.fn(call.arg);
     cord_close();                                // closes the cord that the function's calls may have opened
     if (on_offload_thread) call.result = result; // otherwise this is a fork's child, without the call
 }
 
-void done(OffloadJob& job) { shared_wait_complete(static_cast<Call&>(job).wait); }
+void function_done(OffloadJob& job) { shared_wait_complete(static_cast<OffloadCall&>(job).wait); }
 
-void detached_done(OffloadJob& job) {
-    auto& call = static_cast<Call&>(job);
+void detached_function_done(OffloadJob& job) {
+    auto& call = static_cast<OffloadCall&>(job);
     // Release and acquire: the side that frees the call sees the other side's writes.
     if (call.one_is_done.exchange(1, std::memory_order_acq_rel)) {
         free_call(&call);
@@ -65,13 +65,13 @@ void detached_done(OffloadJob& job) {
 }
 
 void stop(Wait* base, int reason) {
-    auto* wait = static_cast<CallWait*>(base);
+    auto* wait = static_cast<OffloadWait*>(base);
     if (offload_cancel(*wait->call)) shared_wait_stopped(*wait, reason);
 }
 
 void stop_detached(Wait* base, int reason) {
-    auto* wait = static_cast<CallWait*>(base);
-    Call* call = wait->call;
+    auto* wait = static_cast<OffloadWait*>(base);
+    OffloadCall* call = wait->call;
     if (!offload_cancel(*call)) {
         // The thread is done first: its message is on its way
         if (call->one_is_done.exchange(1, std::memory_order_acq_rel)) return;
@@ -83,7 +83,7 @@ void stop_detached(Wait* base, int reason) {
 
 // SharedWait::on_orphaned: frees a call whose fiber never runs again.
 void end_of_detached(SharedWait* base) {
-    auto* wait = static_cast<CallWait*>(base);
+    auto* wait = static_cast<OffloadWait*>(base);
     if (wait->ends_call) free_call(wait->call);
 }
 
@@ -95,7 +95,7 @@ bool only_here() {
 }
 
 // Hands a call to the pool and waits for its end.
-int wait_for(Cord& cord, Call& call, CallWait& wait, Wait::Stop stop) {
+int wait_for_offload(Cord& cord, OffloadCall& call, OffloadWait& wait, Wait::Stop stop) {
     wait.call = &call;
     wait.what = WaitFor::offload;
     call.wait = &wait;
@@ -161,17 +161,17 @@ int detached(Offloaded fn, void* arg, void (*free_arg)(void*), int64_t* result, 
     }
     if (simulated()) return simulated_call(*cord, fn, arg, result, true);
     KeepErrno keep;
-    void* memory = malloc(sizeof(Call));
+    void* memory = malloc(sizeof(OffloadCall));
     if (!memory) return -ENOMEM;
-    auto* call = new (memory) Call();
-    call->run = run;
-    call->done = detached_done;
+    auto* call = new (memory) OffloadCall();
+    call->run = run_function;
+    call->done = detached_function_done;
     call->fn = fn;
     call->arg = arg;
     call->free_arg = free_arg;
-    CallWait wait;
+    OffloadWait wait;
     wait.on_orphaned = end_of_detached;
-    int error = wait_for(*cord, *call, wait, stop_detached);
+    int error = wait_for_offload(*cord, *call, wait, stop_detached);
     *ours = wait.ends_call;
     if (!*ours) return error; // the thread will free the call and arg
     if (error == 0) *result = call->result;
@@ -197,13 +197,13 @@ int offload_call(Offloaded fn, void* arg, int64_t* result) {
         return 0;
     }
     if (simulated()) return simulated_call(*cord, fn, arg, result, false);
-    Call call;
-    call.run = run;
-    call.done = done;
+    OffloadCall call;
+    call.run = run_function;
+    call.done = function_done;
     call.fn = fn;
     call.arg = arg;
-    CallWait wait;
-    int error = wait_for(*cord, call, wait, stop);
+    OffloadWait wait;
+    int error = wait_for_offload(*cord, call, wait, stop);
     if (error == 0) *result = call.result;
     return error;
 }

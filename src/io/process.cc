@@ -20,8 +20,6 @@ namespace fiberrt {
 
 namespace {
 
-constexpr int64_t longest_pause_ns = 16'000'000;
-
 int status_of(const siginfo_t& info) {
     if (info.si_code == CLD_EXITED) return (info.si_status & 0xff) << 8;
     return info.si_status | (info.si_code == CLD_DUMPED ? 0x80 : 0);

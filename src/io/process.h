@@ -43,7 +43,7 @@ private:
     OwnDescriptor pidfd_;
     bool opened_ = false;         // the pidfd was opened, or could not be
     bool pidfd_readable_ = false; // the pidfd has reported the child's end
-    int64_t pause_ns_ = 1'000'000;
+    int64_t pause_ns_ = first_pause_ns;
 };
 
 } // namespace fiberrt

@@ -12,9 +12,6 @@
 
 namespace fiberrt {
 
-constexpr int64_t first_pause_ns = 1'000'000;
-constexpr int64_t longest_pause_ns = 16'000'000;
-
 // Waits for a while, longer each time, for events that the kernel does not report. Returns 0, or why the wait ended
 // early.
 inline int ask_again_later(DescriptorGuard& guard, int64_t* pause_ns) {

@@ -241,7 +241,7 @@ int64_t close_now(int fd) {
     return result_or_errno(close(fd)); // never repeated: the descriptor is closed whatever the result
 }
 
-int64_t poll_now(const Op& op) {
+int64_t poll_op_now(const Op& op) {
     if (op.fd < 0) return -EBADF; // poll(2) would ignore it
     pollfd look = {op.fd, short(op.flags), 0};
     int64_t count = retry_eintr([&] { return poll(&look, 1, 0); });
@@ -261,7 +261,7 @@ int64_t splice_into_waiting_socket(const Op& op, int out) {
     if (result > 0) result = retry_eintr([&] { return read(copy[0], bytes, size_t(result)); });
     if (result > 0) {
         int flags = MSG_DONTWAIT | MSG_NOSIGNAL | (op.flags & SPLICE_F_MORE ? MSG_MORE : 0);
-        result = retry_eintr([&] { return send(out, bytes, size_t(result), flags); });
+        result = retry_eintr([&] { return ::send(out, bytes, size_t(result), flags); });
     }
     // A read would wait if another reader had taken the bytes.
     auto take = [&] { return splice(op.fd, nullptr, copy[1], nullptr, size_t(result), SPLICE_F_NONBLOCK); };
@@ -304,7 +304,7 @@ int64_t splice_now(const Op& op) {
     return result_or_errno(splice_call(op, from == S_IFIFO ? PIPE_BUF : SIZE_MAX));
 }
 
-int64_t call(const Op& op) {
+int64_t perform_now(const Op& op) {
     int flags = int(op.flags);
     switch (op.code) {
     case OpCode::read:
@@ -321,7 +321,7 @@ int64_t call(const Op& op) {
     case OpCode::accept: return accept_now(op);
     case OpCode::connect: return connect_now(op);
     case OpCode::close: return close_now(int(op.offset));
-    case OpCode::poll: return poll_now(op);
+    case OpCode::poll: return poll_op_now(op);
     case OpCode::open:
     case OpCode::statx:
     case OpCode::fsync:
@@ -362,7 +362,7 @@ bool too_short_to_wait(int fd, size_t bytes) {
 int64_t try_op(const Op& op) {
     KeepErrno keep;
     io_begins(); // for ThreadSanitizer, as for operations of a ring
-    int64_t result = call(op);
+    int64_t result = perform_now(op);
     io_ends();
     return result;
 }

@@ -112,7 +112,7 @@ int become_member(Pool& pool, uint64_t id, Worker** out) {
 
 // ---- The pool's own workers
 
-void* work(void* argument) {
+void* pool_thread(void* argument) {
     Worker& worker = *static_cast<Worker*>(argument);
     Cord& cord = *this_cord;
     Pool& pool = *worker.pool;
@@ -155,7 +155,7 @@ void only_one_of(cpu_set_t* set, uint32_t index) {
 }
 
 int start_worker(const PoolStart& start, Worker& worker) {
-    CordStart cord = {work, &worker, {}, nullptr, 0};
+    CordStart cord = {pool_thread, &worker, {}, nullptr, 0};
     cpu_set_t set;
     if (start.affinity) {
         set = *start.affinity;

@@ -47,7 +47,7 @@ bool next_task(Worker& worker, Task* out) {
     }
 }
 
-void* run(const Task& task) {
+void* run_one(const Task& task) {
     if (!task.child) return task.fn(task.arg);
     auto fn = reinterpret_cast<int64_t (*)(void*)>(reinterpret_cast<void (*)()>(task.fn));
     return reinterpret_cast<void*>(intptr_t(fn(task.arg)));
@@ -102,7 +102,7 @@ void* run_tasks(void* argument) {
         if (!task.child || child_begins(cord, task.child, me)) {
             worker.fetching_fiber_in_task = true;
             if (cord.hooked & hooked_by_recorder) cord.recorder.ops->task_begins(cord, me, task.fn);
-            void* result = run(task);
+            void* result = run_one(task);
             if (left_state(cord, me)) [[unlikely]]
                 return result;
             record_end(cord, me);

@@ -84,15 +84,6 @@
     FIBERRT_POSIX_ONCE(X)       \
     FIBERRT_POSIX_C11(X)
 
-// Functions of the C++ runtime: compilers call them around the initialisation of a static variable.
-// NOLINTBEGIN(bugprone-reserved-identifier)
-extern "C" {
-int __cxa_guard_acquire(void* guard);
-void __cxa_guard_release(void* guard);
-void __cxa_guard_abort(void* guard);
-}
-// NOLINTEND(bugprone-reserved-identifier)
-
 namespace fiberrt::posix {
 
 // The function that replaces an import, or null if none does. version: that of the import, or null.

@@ -6,6 +6,8 @@
 #include "posix/once_mark.h"
 #include "posix/parking.h"
 
+#include <cxxabi.h>
+
 // Where libstdc++'s std::call_once leaves the function for pthread_once, in variables of the thread.
 // NOLINTBEGIN(bugprone-reserved-identifier)
 namespace std {
@@ -93,16 +95,16 @@ int guard_acquire(void* guard) {
         return (state & pending) && !(state & initialised);
     };
     if (is_pending() && may_wait()) wait_until(word, [&] { return !is_pending(); });
-    return ::__cxa_guard_acquire(guard);
+    return abi::__cxa_guard_acquire(static_cast<abi::__guard*>(guard));
 }
 
 void guard_release(void* guard) {
-    ::__cxa_guard_release(guard);
+    abi::__cxa_guard_release(static_cast<abi::__guard*>(guard));
     unlocked(guard);
 }
 
 void guard_abort(void* guard) {
-    ::__cxa_guard_abort(guard);
+    abi::__cxa_guard_abort(static_cast<abi::__guard*>(guard));
     unlocked(guard);
 }
 

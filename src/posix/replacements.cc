@@ -32,6 +32,11 @@ const Row (&rows())[replacements_most] {
 #define ONLY(function, name) ROW(name, nullptr, address(simulated::function))
     static const Row table[] = {FIBERRT_POSIX_TRANSFERS(TRANSFER) FIBERRT_POSIX_POLLS(POLL) FIBERRT_POSIX_OTHERS(OTHER)
                                     FIBERRT_POSIX_SIMULATED_ONLY(ONLY)};
+#undef ROW
+#undef TRANSFER
+#undef POLL
+#undef OTHER
+#undef ONLY
     return table;
 }
 

@@ -27,7 +27,7 @@ bool chosen;
 // Whether the kernel uses the counter for its own clock, or could. It compares the counters of all processors, and
 // drops a counter that does not run evenly. True if the kernel does not tell: a container may hide the file.
 bool kernel_trusts_counter() {
-    int fd = open("/sys/devices/system/clocksource/clocksource0/available_clocksource", O_RDONLY | O_CLOEXEC);
+    int fd = ::open("/sys/devices/system/clocksource/clocksource0/available_clocksource", O_RDONLY | O_CLOEXEC);
     if (fd < 0) return true;
     char text[256];
     ssize_t length = read(fd, text, sizeof text - 1);

@@ -13,11 +13,11 @@ namespace fiberrt {
 
 namespace {
 
-constinit pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER; // guards changes of the members below
+constinit pthread_mutex_t recorder_mutex = PTHREAD_MUTEX_INITIALIZER; // guards changes of the members below
 
 // The number of the recording, and the consumers. A cord takes it over: at its begin, or when it is told to.
 constexpr uint64_t consumer_bits = 0xff;
-constinit std::atomic<uint64_t> wanted{0};
+constinit std::atomic<uint64_t> recording{0};
 constexpr int number_shift = 8;
 
 uint8_t consumers_in(uint64_t all) { return uint8_t(all & consumer_bits); }
@@ -26,7 +26,7 @@ uint32_t number_in(uint64_t all) { return uint32_t(all >> number_shift); }
 // Records a cord for those that want it now. On the cord's thread; in a simulation all cords share the thread.
 void follow(Cord& cord, CordRecord& record) {
     if (cord.shutdown.leaving) return; // its fibers do not run again
-    uint64_t all = wanted.load(std::memory_order_acquire);
+    uint64_t all = recording.load(std::memory_order_acquire);
     uint8_t consumers = consumers_in(all);
     bool same =
         record.consumers == consumers && record.key.load(std::memory_order_relaxed) == record_key(number_in(all), 0);
@@ -43,26 +43,26 @@ CordRecord* record_of(Message* message) {
     return reinterpret_cast<CordRecord*>(reinterpret_cast<char*>(message) - offsetof(CordRecord, message));
 }
 
-void receive(Cord& cord, Message* message) {
+void receive_recording(Cord& cord, Message* message) {
     CordRecord* record = record_of(message);
     // Before follow() reads what is wanted: a thread that changes this later sends the message again.
     record->asked.exchange(0, std::memory_order_acq_rel);
     follow(cord, *record);
 }
 
-void tell(Cord& cord) {
+void tell_recording(Cord& cord) {
     uint32_t generation = cord.generation.load(std::memory_order_acquire);
     CordRecord* record = cord_record_if_any(cord);
     if (!record || !(generation & 1)) return; // a cord without a record begins after this, and finds what is wanted
     if (&cord == this_cord || environment) return follow(cord, *record);
     if (record->asked.exchange(generation, std::memory_order_acq_rel) == generation) return; // it is on its way
-    record->message.receive = receive;
+    record->message.receive = receive_recording;
     if (!send(cord, &record->message)) record->asked.store(0, std::memory_order_relaxed); // it ends, or has not begun
 }
 
-void begins(Cord& cord) {
-    if (!consumers_in(wanted.load(std::memory_order_acquire))) return;
-    MutexGuard guard(mutex);
+void record_begins(Cord& cord) {
+    if (!consumers_in(recording.load(std::memory_order_acquire))) return;
+    MutexGuard guard(recorder_mutex);
     ticks_begin();
     if (CordRecord* record = cord_record(cord)) follow(cord, *record);
 }
@@ -75,15 +75,15 @@ void each_cord_in_use(Visit visit) {
 }
 
 void change(uint64_t to) {
-    wanted.store(to, std::memory_order_release);
-    recorder_begins = begins;
+    recording.store(to, std::memory_order_release);
+    recorder_begins = record_begins;
     cords_lock(); // see cord_make()
     cords_unlock();
-    each_cord_in_use(tell);
+    each_cord_in_use(tell_recording);
 }
 
 uint64_t with(Consumer consumer) {
-    uint64_t now = wanted.load(std::memory_order_relaxed);
+    uint64_t now = recording.load(std::memory_order_relaxed);
     uint32_t number = number_in(now) + (!consumers_in(now) || consumer == Consumer::accounting);
     return uint64_t(number) << number_shift | consumers_in(now) | uint8_t(consumer);
 }
@@ -97,7 +97,7 @@ void set_functions(Consumer consumer, const RecorderConsumer* functions) {
 int recorder_want(Consumer consumer, const RecorderConsumer* functions) {
     if (!process_begin()) return -ENOMEM;
     if (environment && !environment->admits()) return -ENOTSUP;
-    MutexGuard guard(mutex);
+    MutexGuard guard(recorder_mutex);
     if (recorder_wanted(consumer)) return -EALREADY;
     bool enough = true;
     each_cord_in_use([&](Cord& cord) { enough &= cord_record(cord) != nullptr; });
@@ -111,40 +111,40 @@ int recorder_want(Consumer consumer, const RecorderConsumer* functions) {
 int recorder_want_no_more(Consumer consumer) {
     if (!process_begin()) return -ENOMEM; // which may turn the consumer on
     if (environment && !environment->admits()) return -ENOTSUP;
-    MutexGuard guard(mutex);
+    MutexGuard guard(recorder_mutex);
     if (!recorder_wanted(consumer)) return -EALREADY;
-    change(wanted.load(std::memory_order_relaxed) & ~uint64_t(consumer));
+    change(recording.load(std::memory_order_relaxed) & ~uint64_t(consumer));
     return 0;
 }
 
-bool recorder_wanted(Consumer consumer) { return wanted.load(std::memory_order_relaxed) & uint8_t(consumer); }
+bool recorder_wanted(Consumer consumer) { return recording.load(std::memory_order_relaxed) & uint8_t(consumer); }
 
-uint32_t recording_number() { return number_in(wanted.load(std::memory_order_acquire)); }
+uint32_t recording_number() { return number_in(recording.load(std::memory_order_acquire)); }
 
 void recorder_want_at_begin(Consumer consumer, const RecorderConsumer* functions) {
-    MutexGuard guard(mutex);
+    MutexGuard guard(recorder_mutex);
     if (recorder_wanted(consumer)) return;
     set_functions(consumer, functions);
-    wanted.store(with(consumer), std::memory_order_release);
-    recorder_begins = begins;
+    recording.store(with(consumer), std::memory_order_release);
+    recorder_begins = record_begins;
 }
 
 void recorder_lock() {
-    pthread_mutex_lock(&mutex);
+    pthread_mutex_lock(&recorder_mutex);
     records_lock();
 }
 void recorder_unlock() {
     records_unlock();
-    pthread_mutex_unlock(&mutex);
+    pthread_mutex_unlock(&recorder_mutex);
 }
 
 void recorder_forked(Cord* own) {
     each_cord_in_use([](Cord& cord) {
         if (CordRecord* record = cord_record_if_any(cord)) record->asked.store(0, std::memory_order_relaxed);
     });
-    if (!consumers_in(wanted.load(std::memory_order_relaxed))) return;
+    if (!consumers_in(recording.load(std::memory_order_relaxed))) return;
     // A new recording: the child's times begin at the fork.
-    wanted.store(wanted.load(std::memory_order_relaxed) + (uint64_t(1) << number_shift), std::memory_order_relaxed);
+    recording.store(recording.load(std::memory_order_relaxed) + (uint64_t(1) << number_shift), std::memory_order_relaxed);
     CordRecord* record = own ? cord_record(*own) : nullptr;
     if (record) follow(*own, *record);
 }

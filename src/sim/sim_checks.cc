@@ -11,17 +11,17 @@ namespace fiberrt {
 namespace {
 
 // The check covers this many slots of fibers. A cord with more fibers is checked only once in now_and_then steps.
-constexpr uint32_t few = 64;
+constexpr uint32_t slots_checked = 64;
 constexpr uint64_t now_and_then = 1024;
 
 // The state of a slot at its last check.
-struct Seen {
+struct SlotSeen {
     uint32_t generation;
     bool permit;
     uint64_t queued_at;      // the step at which the fiber was last seen in the run queue
     uint64_t looks_left_out; // the global count at the slot's last check
 };
-Seen seen[few];
+SlotSeen slots_seen[slots_checked];
 uint64_t looks_left_out; // counts skipped checks: a state from before a skipped one proves nothing
 
 bool is_queued(State state) { return state == State::scheduled || state == State::queued || state == State::woken; }
@@ -31,8 +31,8 @@ void check_queue(const Cord& cord) {
     for (uint32_t i = 0, size = cord.sched.queue.size(); i < size; i++) {
         const Fiber* fiber = cord.sched.queue.nth(i);
         if (!is_queued(fiber->sched.state)) simulation_fails("a fiber in the run queue is not marked runnable");
-        if (fiber->index >= few) continue;
-        uint64_t& at = seen[fiber->index].queued_at;
+        if (fiber->index >= slots_checked) continue;
+        uint64_t& at = slots_seen[fiber->index].queued_at;
         if (at == simulation.steps) simulation_fails("a fiber is in the run queue twice");
         at = simulation.steps;
     }
@@ -65,7 +65,7 @@ void check_state(const Cord& cord, const Fiber& fiber) {
         break;
     default: break;
     }
-    bool queued = seen[fiber.index].queued_at == simulation.steps;
+    bool queued = slots_seen[fiber.index].queued_at == simulation.steps;
     bool may_be_next = !cord.sched.current; // a fiber that ends may switch to another directly
     bool goes_on = &fiber == cord.sched.current && !fiber.uses_stack(); // its operation does, at its turn
     if (!queued && is_queued(fiber.sched.state) && !may_be_next && !goes_on && !cord.shutdown.leaving) {
@@ -85,7 +85,7 @@ bool may_have_run(const Cord& cord, const Fiber& fiber) {
 
 // Checks that a remembered wakeup (permit) was not lost: only its fiber takes it, when that runs.
 void check_permit(const Cord& cord, const Fiber& fiber, uint32_t generation) {
-    Seen& before = seen[fiber.index];
+    SlotSeen& before = slots_seen[fiber.index];
     bool known = before.generation == generation && before.looks_left_out == looks_left_out;
     bool lost = known && before.permit && !fiber.sched.permit;
     if (lost && !may_have_run(cord, fiber) && fiber.sched.state != State::dead) {
@@ -99,14 +99,14 @@ void check_permit(const Cord& cord, const Fiber& fiber, uint32_t generation) {
 } // namespace
 
 void check_fibers(const Cord& cord) {
-    if (cord.counts.fibers > few && simulation.steps % now_and_then) {
+    if (cord.counts.fibers > slots_checked && simulation.steps % now_and_then) {
         looks_left_out++;
         return;
     }
     check_queue(cord);
     uint32_t left = cord.counts.fibers;
     bool stack_in_use = false;
-    for (uint32_t i = 0; i < few && left; i++) {
+    for (uint32_t i = 0; i < slots_checked && left; i++) {
         const Fiber* fiber = fibers.at(i);
         if (!fiber || fiber->cord.load(std::memory_order_relaxed) != &cord) continue;
         left--;

@@ -38,8 +38,8 @@ namespace fiberrt {
 
 namespace {
 
-constexpr size_t stack_size = size_t(8) << 20; // the usual size of a thread's stack; most of it stays untouched
-constexpr size_t guard_size = StackPool::guard_default; // at the stack's low end
+constexpr size_t cord_stack_size = size_t(8) << 20; // the usual size of a thread's stack; most of it stays untouched
+constexpr size_t cord_guard_size = StackPool::guard_default; // at the stack's low end
 constexpr unsigned looks_in_a_row = 8;
 
 struct VirtualCord {
@@ -67,7 +67,7 @@ struct VirtualCords {
 
 constinit VirtualCords cords_here;
 
-bool alone() { return cords_here.count < 2; }
+bool has_one_cord() { return cords_here.count < 2; }
 VirtualCord& present() { return *cords_here.all[cords_here.present]; }
 
 // The i-th cord after the present one; i == count is the present one.
@@ -104,8 +104,8 @@ void free_gone() {
     if (!gone) return;
     cords_here.gone = nullptr;
     hooks::cord_stack_gone(gone->at);
-    hooks::stack_gone(gone->stack + guard_size, stack_size - guard_size);
-    munmap(gone->stack, stack_size);
+    hooks::stack_gone(gone->stack + cord_guard_size, cord_stack_size - cord_guard_size);
+    munmap(gone->stack, cord_stack_size);
     free(gone);
 }
 
@@ -155,7 +155,7 @@ VirtualCord& next_to_go_on() {
 }
 
 // Whether another cord may run at this moment.
-bool may_give_thread() { return this_cord && !alone() && !this_cord->no_switch.depth; }
+bool may_give_thread() { return this_cord && !has_one_cord() && !this_cord->no_switch.depth; }
 
 void take_turns() {
     uint32_t found = find_able(cords_here.count, Do::some);
@@ -163,14 +163,14 @@ void take_turns() {
 }
 
 // Ends the present cord and switches to the next.
-[[noreturn]] void end() {
+[[noreturn]] void end_present_cord() {
     if (cords_here.count == 1) exit(0); // the child of a fork, whose only cord this was
     VirtualCord& me = present();
     VirtualCord** mine = cords_here.all + cords_here.present;
     memmove(mine, mine + 1, (--cords_here.count - cords_here.present) * sizeof *mine);
     cords_here.present--; // so that the next one is after it; never the first cord
     VirtualCord& next = next_to_go_on();
-    if (next.ended && !alone()) simulation_fails("deadlock: no fiber can ever run again");
+    if (next.ended && !has_one_cord()) simulation_fails("deadlock: no fiber can ever run again");
     cords_here.gone = &me;
     give_thread(me, next, true);
     __builtin_unreachable();
@@ -184,7 +184,7 @@ void* begin(void*) {
     me.run = nullptr;
     this_cord = me.cord;
     run(me.cord);
-    end();
+    end_present_cord();
 }
 
 VirtualCord* make_virtual(Cord& cord) {
@@ -208,17 +208,17 @@ bool add(VirtualCord* it) {
 }
 
 bool give_stack(VirtualCord& it) {
-    void* stack = mmap(nullptr, stack_size, PROT_READ | PROT_WRITE,
+    void* stack = mmap(nullptr, cord_stack_size, PROT_READ | PROT_WRITE,
                        MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_STACK, -1, 0);
     if (stack == MAP_FAILED) return false;
-    if (mprotect(stack, guard_size, PROT_NONE) < 0) { // coverage: no memory
-        munmap(stack, stack_size);
+    if (mprotect(stack, cord_guard_size, PROT_NONE) < 0) { // coverage: no memory
+        munmap(stack, cord_stack_size);
         return false;
     }
     it.stack = static_cast<char*>(stack);
-    it.at.low = it.stack + guard_size;
-    it.at.size = stack_size - guard_size;
-    hooks::stack_made(it.stack + guard_size, stack_size - guard_size);
+    it.at.low = it.stack + cord_guard_size;
+    it.at.size = cord_stack_size - cord_guard_size;
+    hooks::stack_made(it.stack + cord_guard_size, cord_stack_size - cord_guard_size);
     return true;
 }
 
@@ -261,11 +261,11 @@ int start_cord(Cord& cord, void* (*run)(void*)) {
 }
 
 void thread_ends() {
-    if (alone()) return;
+    if (has_one_cord()) return;
     VirtualCord& first = present();
     first.ended = first.asleep = true;
     first.deadline = never;
-    while (!alone()) {
+    while (!has_one_cord()) {
         VirtualCord& next = next_to_go_on();
         if (&next == &first) simulation_fails("deadlock: no fiber can ever run again");
         go_on_with(next);
@@ -319,7 +319,7 @@ void looked_at_clock() {
 }
 
 bool sleep_among_others(int64_t deadline) {
-    if (alone()) return false;
+    if (has_one_cord()) return false;
     VirtualCord& me = present();
     me.asleep = true;
     me.rung = me.rung && me.cord->inbox.has_message(); // counts only rings since it has parked
@@ -334,7 +334,7 @@ bool sleep_among_others(int64_t deadline) {
 }
 
 bool others_sleep() {
-    if (alone()) return true;
+    if (has_one_cord()) return true;
     if (cords_here.present != 0) return false;
     for (uint32_t i = 1; i < cords_here.count; i++) {
         const VirtualCord& it = *cords_here.all[i];
@@ -345,7 +345,7 @@ bool others_sleep() {
 
 bool others_are_stuck() {
     // Gives the kernel's TCP some time, as some_op_ends() does.
-    for (int round = 0; round < 5 && !alone(); round++) {
+    for (int round = 0; round < 5 && !has_one_cord(); round++) {
         bool any = false;
         for (uint32_t i = 1; i < cords_here.count; i++) {
             const VirtualCord& it = *cords_here.all[i];

@@ -46,16 +46,16 @@ bool any_descriptor(int near, Look look) {
 
 // A cached answer, by inode: whether the other end of a pipe or socket is in this process. The answer for an inode does
 // not change, but a FIFO's inode may come back as another file.
-struct Known {
+struct KnownInode {
     ino_t inode;
     dev_t device;
     mode_t type;
     DescriptorKind kind;
 };
 constexpr unsigned known_places = 1024;
-Known known[known_places]; // by inode; a later file takes the place of an earlier one
+KnownInode known_inodes[known_places]; // by inode; a later file takes the place of an earlier one
 
-Known& place_of(const struct stat& file) { return known[file.st_ino % known_places]; }
+KnownInode& place_of(const struct stat& file) { return known_inodes[file.st_ino % known_places]; }
 
 // Whether the other end of a pipe is in this process, or closed.
 bool has_both_ends(int fd, const struct stat& file) {
@@ -201,7 +201,7 @@ DescriptorKind kind_of_descriptor(int fd) {
     struct stat file;
     if (fd < 0 || fstat(fd, &file) < 0) return DescriptorKind::none;
     mode_t type = file.st_mode & S_IFMT;
-    Known& place = place_of(file);
+    KnownInode& place = place_of(file);
     bool same = place.inode == file.st_ino && place.device == file.st_dev && place.type == type;
     if (same && place.kind != DescriptorKind::foreign) return place.kind;
     DescriptorKind kind = DescriptorKind::foreign;

@@ -35,7 +35,7 @@ namespace {
 
 // The kind of a descriptor. Valid during one poll: fibers that run before the next one may put another file in its
 // place.
-struct Seen {
+struct DescriptorSeen {
     int fd;
     DescriptorKind kind;
     uint64_t look;
@@ -48,8 +48,8 @@ struct SimCord {
     OpList candidates; // those of `given` among which the choice source picks
     pollfd* looks;
     uint32_t looks_room;
-    Seen seen[32];      // by descriptor; a later one takes the place of an earlier one
-    uint64_t looked_at; // number of the present look at `given`
+    DescriptorSeen seen[32]; // by descriptor; a later one takes the place of an earlier one
+    uint64_t looked_at;      // number of the present look at `given`
 };
 
 SimCord& sim_of(void* state) { return *static_cast<SimCord*>(state); }
@@ -243,7 +243,7 @@ void move_to_done(SimCord& sim, Op* op, int64_t result) {
 }
 
 DescriptorKind kind_now(SimCord& sim, int fd) {
-    Seen& seen = sim.seen[unsigned(fd) % (sizeof sim.seen / sizeof *sim.seen)];
+    DescriptorSeen& seen = sim.seen[unsigned(fd) % (sizeof sim.seen / sizeof *sim.seen)];
     if (seen.look != sim.looked_at || seen.fd != fd) seen = {fd, kind_of_descriptor(fd), sim.looked_at};
     return seen.kind;
 }

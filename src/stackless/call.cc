@@ -8,7 +8,7 @@ namespace fiberrt {
 
 namespace {
 
-struct Call : JoinWait { // the stackless fiber waits for the helper's end
+struct CallByStack : JoinWait { // the stackless fiber waits for the helper's end
     int64_t (*fn)(fiber_op_t& record);
     Fiber* helper = nullptr;
     bool ran = false;
@@ -17,14 +17,14 @@ struct Call : JoinWait { // the stackless fiber waits for the helper's end
 
 void* act(void* argument) {
     auto& record = *static_cast<fiber_op_t*>(argument);
-    Call& call = hosted_op(record).in<Call>();
+    CallByStack& call = hosted_op(record).in<CallByStack>();
     call.ran = true;
     return reinterpret_cast<void*>(call.fn(record)); // the fiber's result; fn may also call fiber_exit with it
 }
 
 // Cancels the helper, but does not end the wait: the helper may be using the memory that the record points to.
 void stop_call(Wait* wait, int reason) {
-    auto& call = *static_cast<Call*>(wait);
+    auto& call = *static_cast<CallByStack*>(wait);
     bool first = call.stop_reason == 0;
     if (first || reason == -ECANCELED) call.stop_reason = reason;
     if (!first) return;
@@ -33,7 +33,7 @@ void stop_call(Wait* wait, int reason) {
 }
 
 int64_t call_has_ended(Cord& cord, Fiber* fiber, HostedOp& op) {
-    Call& call = op.in<Call>();
+    CallByStack& call = op.in<CallByStack>();
     if (call.result) return call.result; // there was no stack for the helper
     int64_t returned = call.ran ? int64_t(reinterpret_cast<intptr_t>(call.target_result)) : -ECANCELED;
     if (returned != -ECANCELED || !call.stop_reason) return returned;
@@ -47,7 +47,7 @@ int64_t call_by_stack(Cord& cord, Fiber* fiber, HostedOp& op, int64_t (*fn)(fibe
     Fiber* helper;
     int error = fiber_create(cord, Kind::internal, &helper);
     if (error) return error;
-    Call& it = op.make<Call>();
+    CallByStack& it = op.make<CallByStack>();
     op.go_on = call_has_ended;
     it.fn = fn;
     it.helper = helper;

@@ -48,7 +48,7 @@ void pass_on(Cord& cord) { // coverage: forked
     }
 }
 
-void in_child(const Forked& forked) {
+void sync_in_child(const Forked& forked) {
     Cord* cord = forked.cord;
     if (!forked.alone) {
         lock_stamp_renew();
@@ -67,6 +67,6 @@ void in_child(const Forked& forked) {
 
 } // namespace
 
-constinit const ForkPart fork_part_of_sync = {channels_lock, channels_unlock, in_child};
+constinit const ForkPart fork_part_of_sync = {channels_lock, channels_unlock, sync_in_child};
 
 } // namespace fiberrt

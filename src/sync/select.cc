@@ -14,7 +14,7 @@ namespace fiberrt {
 
 namespace {
 
-constexpr uint32_t few = 8;        // so many cases need no allocation
+constexpr uint32_t few_cases = 8;  // so many cases need no allocation
 constexpr int no_case = -1;        // no case
 thread_local uint32_t thread_turn; // for a thread without a cord; a cord has Cord::sync.select_first_case
 
@@ -58,7 +58,7 @@ struct Memory {
     void* heap; // the allocation with all of these; null: they are on the caller's stack
 };
 
-struct Call {
+struct SelectCall {
     Caller caller;
     fiber_case_t* cases;
     uint32_t count;
@@ -68,14 +68,14 @@ struct Call {
 };
 
 // The result of a select that does not wait.
-int at_once(Caller caller, const fiber_case_t* cases, int had) {
+int select_at_once(Caller caller, const fiber_case_t* cases, int had) {
     if (caller.charge_makes_poll_due()) [[unlikely]]
         had == no_case ? poll_and_give_way(*caller.cord) : select_give_turn(cases[had]);
     return had == no_case ? -ETIMEDOUT : had;
 }
 
 // Waits for all cases; none was possible at once.
-int wait_for_all(const Call& call, const Memory& memory) {
+int wait_for_all(const SelectCall& call, const Memory& memory) {
     const auto& [caller, cases, count, begin, most_ns, await_descriptor] = call;
     bool watched = false;
     for (uint32_t i = 0; i < count; i++) {
@@ -116,14 +116,14 @@ int wait_for_all(const Call& call, const Memory& memory) {
     return timer;
 }
 
-[[gnu::noinline]] int wait_for_few(const Call& call) {
-    SelectLists::Entry entries[few];
-    Waiter waiters[few];
-    Watch watches[few];
+[[gnu::noinline]] int wait_for_few(const SelectCall& call) {
+    SelectLists::Entry entries[few_cases];
+    Waiter waiters[few_cases];
+    Watch watches[few_cases];
     return wait_for_all(call, {entries, waiters, watches, nullptr});
 }
 
-[[gnu::noinline]] int wait_for_many(const Call& call) {
+[[gnu::noinline]] int wait_for_many(const SelectCall& call) {
     uint32_t count = call.count;
     KeepErrno keep;
     void* memory = malloc((sizeof(Watch) + sizeof(Waiter) + sizeof(SelectLists::Entry)) * count);
@@ -150,9 +150,10 @@ int select_cases(Caller caller, fiber_case_t* cases, uint32_t count, int64_t tim
     // with the same case for ever.
     uint32_t begin = uint32_t(uint64_t(turn * 0x9e3779b9) * count >> 32);
     int had = try_each(caller, cases, count, begin);
-    if (had != no_case || timeout_ns == 0) return at_once(caller, cases, had);
+    if (had != no_case || timeout_ns == 0) return select_at_once(caller, cases, had);
     if (int error = caller.refused()) return error; // a try may have received a cancel from another cord
-    return (count <= few ? wait_for_few : wait_for_many)({caller, cases, count, begin, timeout_ns, await_descriptor});
+    return (count <= few_cases ? wait_for_few
+                               : wait_for_many)({caller, cases, count, begin, timeout_ns, await_descriptor});
 }
 
 } // namespace fiberrt

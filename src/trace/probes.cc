@@ -18,8 +18,8 @@
 #include "sync/waiting.h"
 
 #define _SDT_HAS_SEMAPHORES 1 // NOLINT(bugprone-reserved-identifier): the header wants that name
-#define FIBERRT_SEMAPHORE(probe) extern "C" [[gnu::visibility("hidden")]] unsigned short fiberrt_##probe##_semaphore;
-FIBERRT_PROBES(FIBERRT_SEMAPHORE)
+#define FIBERRT_SEMAPHORE_OF(probe) extern "C" [[gnu::visibility("hidden")]] unsigned short fiberrt_##probe##_semaphore;
+FIBERRT_PROBES(FIBERRT_SEMAPHORE_OF)
 #include <sys/sdt.h>
 
 #include <pthread.h>

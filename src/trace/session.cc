@@ -69,7 +69,7 @@ void ring_bell() {
 }
 
 // Takes a ring out of the list. Only the writer does so; cords only push in front.
-void unlink(Ring* ring) {
+void take_out(Ring* ring) {
     Ring* first = ring;
     if (rings.compare_exchange_strong(first, ring->next, std::memory_order_acq_rel)) return;
     Ring* before = first;
@@ -134,7 +134,7 @@ uint64_t drain_all(bool at_end) {
         count_dropped(ring);
         if (!ring->ends || ring->has_event()) continue;
         story->finish(ring->cord, ring->counted);
-        unlink(ring);
+        take_out(ring);
         ring->leave();
     }
     figures.events = figures.events + taken;
@@ -182,7 +182,7 @@ int descriptor_of(const fiber_trace_t& options) {
         if (int error = file_name(options.path, path, sizeof path)) return error;
         int cancellable; // a pthread_cancel of this thread would leave `opening` set for ever
         pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancellable);
-        fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOCTTY, 0666);
+        fd = ::open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOCTTY, 0666);
         int error = errno;
         pthread_setcancelstate(cancellable, nullptr);
         errno = error;
