@@ -114,7 +114,7 @@ bool read_wait(const Fiber* fiber, const Wait* at, WaitSnapshot& out) {
 
 void read_reason(const Fiber& image, Snapshot& out) {
     if (image.uses_stack() || !image.has_op()) return;
-    Copy<fiber_op_t> record;
+    CopyOf<fiber_op_t> record;
     const auto* from = reinterpret_cast<const char*>(image.call.op) - offsetof(fiber_op_t, internal);
     if (!record.take(reinterpret_cast<const fiber_op_t*>(from)) || !(record->flags & FIBER_OP_REASON)) return;
     ptrdiff_t copied = copy_readable(out.reason, record->address, sizeof out.reason - 1);
