@@ -2,9 +2,10 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
 # Tests a release as a new user would, in newly made systems: installs the packages, compiles README's program by the
 # command that README gives, and runs it; loads a plugin that uses the library into a program that does not; installs
-# the wheel and runs README's Python example; in a second system, with Go, builds and runs the Go example. Usage:
-# release.sh FOLDER DEBS WHEELS: an empty work folder, the folder of the packages, the folder of the wheel. Needs root,
-# for the chroots. A step that cannot run is a failure.
+# the wheel and runs README's Python example; in a second system, with Go, builds and runs the Go example; in a third
+# system, without packages of the library, compiles README's program with the amalgamation. Usage:
+# release.sh FOLDER DEBS WHEELS ARCHIVES: an empty work folder, the folders of the packages, of the wheel, and of the
+# amalgamation's archive. Needs root, for the chroots. A step that cannot run is a failure.
 # Shell, because it runs in chroots the commands that a user types.
 set -eu
 here=$(CDPATH='' cd -- "$(dirname -- "$0")" && pwd)
@@ -14,14 +15,15 @@ fail() {
     echo "release.sh: FAILED: $1" >&2
     exit 1
 }
-if [ "${4-}" != in-own-mounts ]; then
+if [ "${5-}" != in-own-mounts ]; then
     can_chroot || fail 'it needs root, and mount'
     mkdir -p "$1"
-    in_own_mounts "$here/release.sh" "$(cd "$1" && pwd)" "$(cd "$2" && pwd)" "$(cd "$3" && pwd)" in-own-mounts
+    in_own_mounts "$here/release.sh" "$(cd "$1" && pwd)" "$(cd "$2" && pwd)" "$(cd "$3" && pwd)" \
+        "$(cd "$4" && pwd)" in-own-mounts
     exit # with the status of the command above
 fi
-folder=$1 debs=$2 wheels=$3
-promised='packages readme plugin-host dlopen wheel go'
+folder=$1 debs=$2 wheels=$3 archives=$4
+promised='packages readme plugin-host dlopen wheel go one-file'
 kept=
 keep() {
     echo "release.sh: passed: $1: $2"
@@ -139,6 +141,28 @@ logged go inside "$system" sh -ec 'cd /root/bindings
 count=$(grep -o fiber "$root/README.md" | wc -l)
 grep -qx "$count in all" "$system/root/pipeline.out" || fail "the Go example counts: $(cat "$system/root/pipeline.out")"
 keep go "$(sed -n 's/^go version //p' "$folder/go.log"): the example pipeline, where it is and in a module of its own"
+end_system
+
+# The commands of the amalgamation's README for a C program, in a system that has only a compiler and liburing.
+archive=$(ls "$archives"/fiberrt-amalgamation-*.tar.gz) || fail "there is no amalgamation in $archives"
+[ "$(printf '%s\n' "$archive" | wc -l)" -eq 1 ] || fail "$archives has several amalgamations: $archive"
+new_system one-file
+install "$system" g++ liburing-dev
+tar -xzf "$archive" -C "$system/root"
+one=$(basename "$archive" .tar.gz)
+block c >"$system/root/$one/program.c"
+for first in 'c++ .* -c fiberrt.cc' 'gcc .* program.c fiberrt.cc'; do
+    # With the folder as a place of headers: the program includes <fiberrt.h>.
+    commands=$(sed -n "/^    $first/,/^\$/s/^    //p" "$system/root/$one/README.md" |
+        sed 's/ program\.c/ -I. program.c/')
+    case $commands in *'-o program') ;; *) fail "the amalgamation's README has no commands for $first" ;; esac
+    logged one-file inside "$system" sh -ec "cd /root/$one
+$commands
+./program >raw && sort raw >program.out && rm program"
+    [ "$(cat "$system/root/$one/program.out")" = 'hello from another
+hello from one fiber' ] || fail "with the amalgamation greet printed: $(cat "$system/root/$one/program.out")"
+done
+keep one-file "$(basename "$archive"), by its README's commands"
 end_system
 
 for promise in $promised; do

@@ -87,7 +87,9 @@ extern "C" {
 /* Programs link with fiberrt_ + the full name, so that a program's function of the plain name never replaces the
  * library's. The shared library exports the plain names too, for dlsym. */
 #define FIBERRT_LINKNAME(name) __asm__("fiberrt_" #name)
+#ifndef FIBERRT_API
 #define FIBERRT_API __attribute__((visibility("default")))
+#endif
 
 /* Marks functions whose result the caller must check. Defined as nothing before the #include, it switches the warnings
  * off. */

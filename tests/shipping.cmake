@@ -12,6 +12,23 @@ else()
     message(WARNING "The test spelling is LEFT OUT: no python3.")
 endif()
 
+# The amalgamation (tools/amalgamate) is the library, and its README has the commands that compile it.
+if(Python3_FOUND AND CMAKE_CXX_COMPILER_ID STREQUAL "GNU" AND NOT FIBERRT_SANITIZE AND NOT CMAKE_CROSSCOMPILING)
+    set(backends $<$<BOOL:${have_uring}>:uring> $<$<BOOL:${have_ev}>:ev>)
+    foreach(name one_file one_file.whole)
+        string(REGEX MATCH "whole" whole ${name})
+        add_test(NAME ${name} COMMAND_EXPAND_LISTS
+            COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/one_file.sh ${PROJECT_SOURCE_DIR} ${PROJECT_BINARY_DIR}
+                ${CMAKE_CURRENT_BINARY_DIR}/${name} $<$<BOOL:${whole}>:--whole>)
+        set_tests_properties(${name} PROPERTIES TIMEOUT ${slow_test_timeout} ENVIRONMENT
+            "CC=${CMAKE_C_COMPILER};CXX=${CMAKE_CXX_COMPILER};FIBERRT_BACKENDS=$<JOIN:${backends}, >")
+    endforeach()
+    set_tests_properties(one_file PROPERTIES LABELS all)
+    set_tests_properties(one_file.whole PROPERTIES LABELS soak TIMEOUT 3600)
+else()
+    message(STATUS "The test one_file is left out: it is for gcc, needs python3, and runs programs.")
+endif()
+
 # A primitive is added to a copy of the sources as CONTRIBUTING.md says.
 if(NOT FIBERRT_SANITIZE AND NOT CMAKE_CROSSCOMPILING)
     add_test(NAME adding COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/adding.sh ${PROJECT_SOURCE_DIR}

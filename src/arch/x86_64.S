@@ -27,8 +27,12 @@
 #include "arch/offsets.h"
 #include "base/planted.h"
 
-#ifdef __CET__
-#include <cet.h> /* marks the object for IBT, as the compiler marks the library's other objects */
+/* Marks the object for IBT, as the compiler marks the library's other objects. Never for shadow stacks, which the
+ * switch does not move: some compilers ask for both (-fcf-protection=full). */
+#if defined __CET__ && __CET__ & 1
+#undef __CET__
+#define __CET__ 1
+#include <cet.h>
 #endif
 
 	.text

@@ -66,7 +66,7 @@ void hand_over(const Destination& to, Fiber* fiber, bool stopped, void* reason) 
 int spawn_child(fiber_scope_t handle, fiber_t* out, const fiber_attr& attr, int64_t (*fn)(void*), void* arg) {
     KeepErrno keep;
     Scope* scope;
-    Destination to;
+    Destination to = {};
     Child* child;
     Fiber* fiber;
     uint32_t generation = id_generation(handle.id);

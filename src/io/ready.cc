@@ -4,7 +4,9 @@
 
 namespace fiberrt {
 
-Retry::Next Retry::refused(DescriptorGuard& guard, const Op& op, int events, bool tried, int64_t* result) {
+// (Inlined because every wait of a server runs it.)
+[[gnu::always_inline]] inline Retry::Next Retry::decide(DescriptorGuard& guard, const Op& op, int events, bool tried,
+                                                        int64_t* result) {
     if (tried) {
         *result = failed(op, guard.check_before_wait(op));
         if (*result != -EAGAIN) return Next::ended;
@@ -23,6 +25,10 @@ Retry::Next Retry::refused(DescriptorGuard& guard, const Op& op, int events, boo
     waited_ = true;
     if (pauses) return Next::pause;
     return retries && !simulated() ? Next::timed_poll : Next::poll; // a simulation reports a shutdown
+}
+
+Retry::Next Retry::refused(DescriptorGuard& guard, const Op& op, int events, bool tried, int64_t* result) {
+    return decide(guard, op, events, tried, result);
 }
 
 int64_t Retry::pause_ns() {
@@ -47,9 +53,8 @@ int64_t Retry::failed(const Op& op, int64_t result) const {
     return result == -EPIPE && waited_ ? result_when_broken(op.fd) : result;
 }
 
-// (Flattened because every wait of a server runs it.)
-[[gnu::flatten]] bool Retry::wait(DescriptorGuard& guard, const Op& op, int events, bool tried, int64_t* result) {
-    switch (refused(guard, op, events, tried, result)) {
+bool Retry::wait(DescriptorGuard& guard, const Op& op, int events, bool tried, int64_t* result) {
+    switch (decide(guard, op, events, tried, result)) {
     case Next::ended: return false;
     case Next::poll: *result = guard.wait_until_ready(op.fd, events, hint_); break;
     case Next::timed_poll: *result = guard.wait_to_try_again(op.fd, events, try_ns()); break;

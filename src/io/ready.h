@@ -70,6 +70,7 @@ public:
     bool wait(DescriptorGuard& guard, const Op& op, int events, bool tried, int64_t* result);
 
 private:
+    Next decide(DescriptorGuard& guard, const Op& op, int events, bool tried, int64_t* result); // as refused()
     bool waited_ = false;
     bool hint_ = false;
     bool once_more_ = false; // if the wait ends early, try again: no event reports when the operation can be done

@@ -2,11 +2,11 @@
 // The tables of sums.
 #include "record/sums.h"
 
+#include "base/copy_name.h"
 #include "core/scope.h"
 #include "core/slots.h"
 
 #include <initializer_list>
-#include <string.h>
 
 namespace fiberrt {
 
@@ -41,7 +41,7 @@ SumKey key_by_scope(uint64_t scope) { return {scope, {}}; }
 
 SumKey key_by_name(const char (&name)[FIBER_NAME_MAX]) {
     SumKey key = {};
-    strncpy(reinterpret_cast<char*>(key.name), name, FIBER_NAME_MAX - 1); // fills the rest with zeros
+    copy_name(reinterpret_cast<char*>(key.name), FIBER_NAME_MAX, name);
     for (uint64_t word : key.name) key.number = mixed(key.number ^ word) ^ (key.number << 32) ^ word;
     return key;
 }

@@ -54,7 +54,7 @@ struct SimCord {
 
 SimCord& sim_of(void* state) { return *static_cast<SimCord*>(state); }
 
-constexpr int64_t not_yet = INT64_MIN;
+constexpr int64_t not_done_yet = INT64_MIN;
 
 void trace_op(Op& op, const char* what) {
     if (!simulation.trace.wanted()) return;
@@ -125,10 +125,10 @@ void cut(Op& op, DescriptorKind kind) {
     op.length = least + simulation.pick(op.length - least, Site::short_transfer);
 }
 
-// Returns a fault as the operation's result; not_yet: no fault.
+// Returns a fault as the operation's result; not_done_yet: no fault.
 int64_t fault_of(const Op& op, DescriptorKind kind) {
     bool waits = is_transfer(op) || op.code == OpCode::accept || moves(op);
-    if (!waits) return not_yet;
+    if (!waits) return not_done_yet;
     bool may_wait = kind != DescriptorKind::regular && kind != DescriptorKind::null;
     if (may_wait && simulation.fault(1, 16, Site::again)) return -EAGAIN;
     if (simulation.fault(1, 16, Site::signal)) return -EINTR;
@@ -138,7 +138,7 @@ int64_t fault_of(const Op& op, DescriptorKind kind) {
     }
     bool fills = moves(op) ? kind_of_out(op) == DescriptorKind::regular : kind == DescriptorKind::regular && writes(op);
     if (fills && simulation.fault(2, 32, Site::no_space)) return -ENOSPC;
-    return not_yet;
+    return not_done_yet;
 }
 
 // Transfers on a pipe, without the checks of descriptors that try_op() makes. -EOPNOTSUPP: the kernel does not support
@@ -171,26 +171,26 @@ int64_t do_unchanged(const Op& op) {
     return op.code == OpCode::close ? (close(int(op.offset)) < 0 ? -errno : 0) : blocking_fallback(op);
 }
 
-// Performs an operation. Returns its result, or not_yet.
+// Performs an operation. Returns its result, or not_done_yet.
 int64_t do_one(Op& op) {
     KeepErrno keep;
     if (op.being_cancelled && simulation.pick(2, Site::cancel)) return -ECANCELED;
-    int64_t result = not_yet;
+    int64_t result = not_done_yet;
     Op as_done = op;
     if (simulation.faults && !op.being_cancelled) {
         DescriptorKind kind = kind_seen(op);
         result = fault_of(op, kind);
-        if (result == not_yet && (is_transfer(op) || moves(op))) cut(as_done, kind);
+        if (result == not_done_yet && (is_transfer(op) || moves(op))) cut(as_done, kind);
     }
-    if (result == not_yet) {
+    if (result == not_done_yet) {
         result = do_unchanged(as_done);
         if (result == -EAGAIN && !does_not_wait(op)) {
             result = result_if_shut_down(as_done);
-            if (result == -EAGAIN) result = not_yet;
+            if (result == -EAGAIN) result = not_done_yet;
         }
     }
     if (PLANTED(done_is_reported_as_cancelled) && op.being_cancelled) return -ECANCELED;
-    return result == not_yet && op.being_cancelled ? -ECANCELED : result;
+    return result == not_done_yet && op.being_cancelled ? -ECANCELED : result;
 }
 
 // ---- Choosing the next operation ------------------------------------------------------------------------------------
@@ -272,7 +272,7 @@ void do_some(SimCord& sim, bool at_least_one) {
     for (uint32_t tried = 0; sim.candidates.count && (tried < wanted || (at_least_one && !any)); tried++) {
         Op* op = sim.candidates.remove(simulation.pick(sim.candidates.count, Site::which));
         int64_t result = do_one(*op);
-        if (result == not_yet) continue;
+        if (result == not_done_yet) continue;
         sim.given.remove(sim.given.find(op));
         move_to_done(sim, op, result);
         any = true;

@@ -218,6 +218,17 @@ def command_wheel() -> None:
     end_with(make_wheel())
 
 
+def make_amalgamation() -> int:
+    status = run(["python3", "-B", "tools/amalgamate", BUILD / "amalgamation", BUILD])
+    if status == 0:
+        note("build/amalgamation has the library as one file; README.md there says how to compile it")
+    return status
+
+
+def command_amalgamate() -> None:
+    end_with(make_amalgamation())
+
+
 PACKED = BUILD / "deb/passed"  # the state of the sources that were packed
 
 
@@ -254,8 +265,11 @@ def command_release_check() -> None:
     say("the wheel")
     if make_wheel() != 0:
         die("there is no wheel that has passed")  # 77 as well: nothing may be left out here
+    say("the library as one file")
+    if make_amalgamation() != 0:
+        die("it could not be made")
     say("the steps of a new user")
-    if run(["debian/release.sh", "build/release-check", "build/deb/one", "build/wheel/dist"]) != 0:
+    if run(["debian/release.sh", "build/release-check", "build/deb/one", "build/wheel/dist", "build"]) != 0:
         die("this must not be released")
     say("the packages of Debian 13 and unstable")  # 77 as well: nothing may be left out here
     for release in ("trixie", "unstable"):
