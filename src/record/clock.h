@@ -47,7 +47,7 @@ uint64_t ticks_now();
 int64_t ns_of_ticks(uint64_t ticks);
 uint64_t ticks_of_ns(int64_t ns);
 
-// The same moment by both clocks.
+// One moment, as both clocks have it.
 struct TimePair {
     uint64_t ticks;
     int64_t ns; // clock_now()
