@@ -2108,33 +2108,36 @@ typedef struct {
     uint64_t parent;            /* the id of the fiber that opened this scope; 0: none */
     uint64_t stack_touched;     /* bytes of the stack that are in memory, from its top: the most that it has used, or an
                                  * earlier fiber on the same stack; 0: not known */
-    uint8_t still;              /* 1: it did not run while it was looked at. 0: the members from here on are not told */
+    uint8_t still;              /* 1: it did not run while the library looked at it. 0: the members from here to
+                                 * `function` are not known */
     char wait[96];              /* why it waits, in fiber_dump's words; empty: it does not wait */
     int wait_fd;                /* the descriptor of the operation that it waits for; -1: none */
     uint64_t wait_object;       /* what it waits for: the id of a fiber, cord or scope, or the address of a primitive;
                                  * 0: none of these */
     uint64_t wait_fiber;        /* the id of the one fiber that can end the wait: the holder of the lock, the fiber
-                                 * that it joins or has transferred to; 0: none, or not known */
+                                 * that it joins or has transferred to, the fiber that its host names; 0: none, or
+                                 * not known */
     int64_t wait_deadline_ns;   /* by fiber_now(): when the wait ends at the latest, by itself or by a scope;
                                  * FIBER_FOREVER: it has no deadline, or this has passed. Of more than eight open scopes
                                  * the innermost eight count */
     uint64_t stack_used;        /* bytes of the stack in use; 0: it has none, or its thread sleeps or polls on it */
-    uint64_t function;          /* the address of the function it runs, or that this one called as its last act; 0: it
-                                 * has ended, is hosted or a main flow, or its stack cannot be followed */
-    uint64_t created_at;        /* the return address of the call that created it, in the first function that is not the
-                                 * library's; 0: not known (fiber_record_creation). This member and the next are told
-                                 * of any fiber */
-    uint64_t created_by;        /* the id of the fiber that made this call; 0: none did, or not known */
+    uint64_t function;          /* the address of its function, or of the one that its function calls last, by a tail
+                                 * call; 0: it has ended, is hosted or a main flow, or the library cannot follow its
+                                 * stack */
+    uint64_t created_at;        /* where it was created: the return address, in the first function that is not the
+                                 * library's, of the call that did it; 0: not known (fiber_record_creation). This
+                                 * member and the next do not depend on `still` */
+    uint64_t created_by;        /* the id of the fiber that made this call; 0: no fiber did, or not known */
 } fiber_info_t;
 
 /**
  * Reads what the library knows of a fiber into *out. The fiber may belong to any cord, and may run meanwhile: the
  * library neither stops its thread nor waits for it. The state, the members about the wait, stack_used and function are
- * of one moment. For a fiber that runs, or continues again and again while it is looked at, `still` is 0; so it is for a
- * hosted fiber of another cord that is handed out, and for any fiber of another cord where the kernel has no
- * membarrier(2) or process_vm_readv(2). With a size that ends before parent_scope, the call takes some nanoseconds,
- * otherwise some microseconds, and the first such call of a process with threads some milliseconds. One thread looks at
- * a time.
+ * of one moment. `still` is 0 for a fiber that runs, or continues again and again while the library looks at it; for a
+ * hosted fiber of another cord that is handed out; and, if the kernel has no membarrier(2) or process_vm_readv(2), for
+ * every fiber of another cord. With a size that ends before parent_scope, the call takes some nanoseconds, otherwise
+ * some microseconds, and the first such call of a process with threads some milliseconds. Only one thread looks at a
+ * time.
  *
  * Errors: -EINVAL out is NULL or size is 0; -ESRCH the fiber ended meanwhile.
  */
@@ -2142,16 +2145,16 @@ FIBERRT_API int fiber_info(fiber_t fiber, fiber_info_t *out, size_t size) FIBERR
 
 /**
  * Stores the return addresses of a fiber's frames in frames, innermost first, at most max, as backtrace(3) does for the
- * caller. Returns how many. The fiber may belong to any cord. The library neither stops its thread nor waits for it, and
- * all frames are of one moment. backtrace_symbols(3) and addr2line(1) find the names.
+ * caller. Returns how many. The fiber may belong to any cord. The library neither stops its thread nor waits for it,
+ * and all frames are of one moment. backtrace_symbols(3) and addr2line(1) find the names.
  *
  *   - A fiber that has not run, has ended or is hosted has no frames: the result is 0.
- *   - If the stack cannot be followed to its end, because a function has no unwind tables or the stack is overwritten,
- *     the last address is NULL.
+ *   - If the library cannot follow the stack to its end, because a function has no unwind tables or the stack is
+ *     overwritten, the last address is NULL.
  *   - The caller's own frames begin with the function that makes the call.
  *
- * Errors: -EINVAL frames is NULL, or max is below 1; -EBUSY it runs, and is not the caller; or it continued each time it
- * was looked at; or the kernel lacks the calls that a look at another cord needs (membarrier(2)).
+ * Errors: -EINVAL frames is NULL, or max is below 1; -EBUSY it runs, and is not the caller; or it continued at each
+ * look; or the kernel lacks the calls that a look at another cord needs (membarrier(2)).
  */
 FIBERRT_API int fiber_backtrace(fiber_t fiber, void **frames, int max) FIBERRT_LINKNAME(fiber_backtrace);
 
@@ -2168,19 +2171,20 @@ typedef struct {
  * bytes it has copied, or a negative error. */
 typedef int64_t (*fiber_frames_copy_t)(void *to, const void *from, size_t bytes);
 
-/* A function that reads the frames of a fiber with this tag, innermost first, into frames, and returns how many: at most
- * max. If there are more, or the next one cannot be read, its last frame has an empty `function`.
+/* A function that reads the frames of a fiber with this tag, innermost first, into frames, and returns how many: at
+ * most max. If there are more, or the next one cannot be read, its last frame has an empty `function`.
  *
- * Any thread may call it, at any time, with a lock of the library held. The fiber does not run, unless it is the
+ * The library calls it on any thread, at any time, and holds a lock meanwhile. The fiber does not run, unless it is the
  * caller; or it continues meanwhile, and the library drops the result. So memory that belongs to the fiber, or to the
- * interpreter, may change or vanish: read it by `copy` alone. The function must not wait, allocate memory, take a lock,
+ * interpreter, may change or vanish: read it only by `copy`. The function must not wait, allocate memory, take a lock,
  * or call this library. */
 typedef int (*fiber_frames_reader_t)(fiber_tag_t tag, fiber_frames_copy_t copy, fiber_code_frame_t *frames, int max);
 
 /**
- * Sets the reader for fibers whose tag has this kind, on all cords; NULL removes it. Then fiber_code_frames and the dumps
- * tell the frames that the interpreter has on these fibers. language names the interpreter's language in the dumps: 1 to
- * 15 letters a to z, which the call copies. When it returns, no thread is in the earlier reader.
+ * Sets the reader for fibers whose tag has this kind, on all cords; NULL removes it. Then fiber_code_frames and the
+ * dumps tell the frames that the interpreter has on these fibers. language names the interpreter's language in the
+ * dumps: 1 to 15 letters a to z, which the call copies. When the call returns, no thread is in the earlier reader any
+ * more.
  *
  * Errors: -EINVAL kind is 0 or above FIBER_TAG_KIND_MAX, or language is no such name.
  */
@@ -2189,8 +2193,9 @@ FIBERRT_API int fiber_frames_reader_set(unsigned kind, const char *language, fib
 
 /**
  * Stores the frames of interpreted code that a fiber has, innermost first, at most max, by the reader for its tag
- * (fiber_frames_reader_set). Returns how many. The fiber may belong to any cord; its thread is neither stopped nor waited
- * for, and all frames are of one moment. A fiber that has no tag, or whose tag has no reader, has no frames: 0.
+ * (fiber_frames_reader_set). Returns how many. The fiber may belong to any cord. The library neither stops its thread
+ * nor waits for it, and all frames are of one moment. A fiber that has no tag, or whose tag has no reader, has no
+ * frames: 0.
  *
  * Errors: -EINVAL frames is NULL, or max is below 1; -EBUSY as for fiber_backtrace.
  */
@@ -2260,8 +2265,9 @@ FIBERRT_API int fiber_pool_stats(fiber_pool_t pool, fiber_pool_stats_t *out, siz
 /**
  * Writes the state of the library to a descriptor, as text for people whose form may change: its version, backend,
  * cords, and every fiber with its name, state, wait, open scopes (innermost first) and stack. Fibers of other cords run
- * on meanwhile, so each line is true for its own moment. fiber_info says which fibers' waits are not told. The last lines
- * name deadlocks: fibers that wait for each other, in a circle, and did not run while they were looked at.
+ * on meanwhile, so each line is true for its own moment. The text lacks the waits of fibers for which fiber_info sets
+ * `still` to 0. The last lines name deadlocks: fibers that wait for each other, in a circle, and did not run while the
+ * library looked at them.
  *
  * It blocks the thread until all is written, and returns -EPIPE without SIGPIPE. pthread_cancel does not interrupt it.
  * It calls no malloc and opens no cord: a debugger may call (int)fiberrt_fiber_dump(2). Without memory from the kernel
@@ -2279,13 +2285,14 @@ FIBERRT_API int fiber_dump(int fd) FIBERRT_LINKNAME(fiber_dump);
 
 /**
  * Writes the state of the library to a descriptor as fiber_dump does, in the form that flags ask for. With
- * FIBER_DUMP_FRAMES, each fiber is followed by its frames, innermost first, without those inside of the library. With
- * FIBER_DUMP_GROUPED, fibers are counted: "9,812 fibers: fiber_recv <- read_request <- serve". flags 0 is fiber_dump.
+ * FIBER_DUMP_FRAMES, the frames of each fiber follow its line, innermost first, without those inside the library. With
+ * FIBER_DUMP_GROUPED, the dump counts fibers: "9,812 fibers: waits for recv ← read_request ← serve". With flags 0 the
+ * dump is fiber_dump's.
  *
- * The frames of one fiber are of one moment, of different fibers of different moments; no thread is stopped. A fiber
- * that runs, and is not the caller, has none, unless fiber_dump_running_signal has been called. Names are those in the
- * symbol tables of the mapped files. The call takes memory from the kernel, none from malloc, reads /proc/self/maps and
- * these files, and otherwise behaves as fiber_dump.
+ * The frames of one fiber are of one moment, of different fibers of different moments; the dump stops no thread. A
+ * fiber that runs, and is not the caller, has none, unless fiber_dump_running_signal has been called. Names are those
+ * in the symbol tables of the mapped files. The call takes memory from the kernel, none from malloc, reads
+ * /proc/self/maps and these files, and otherwise behaves as fiber_dump.
  *
  * Where: anywhere, also in a no-switch section. Errors: -EINVAL flags has an unknown bit; -ENOMEM nothing was written;
  * those of write(2), after part of the text may have been written. -EBADF fd is not open for writing.
@@ -2294,15 +2301,15 @@ FIBERRT_API int fiber_dump_as(int fd, unsigned flags) FIBERRT_LINKNAME(fiber_dum
 
 /**
  * Writes the figures of all cords, fibers and pools to a descriptor, as OpenMetrics text, the format of Prometheus and
- * other monitoring systems: counters of each cord, fibers by state, dead-locks, stacks and their memory, threads and
- * tasks of each pool. The labels have the ids of cords and pools, and the names of cords. The text's last line marks its
- * end; without it, the text is not complete. docs/top.md lists the metrics. Cords run on meanwhile, and are neither
- * stopped nor asked. The call looks at each fiber that waits, which takes about a microsecond.
+ * other monitoring systems: counters of each cord, fibers by state, deadlocks, stacks and their memory, threads and
+ * tasks of each pool. The labels have the ids of cords and pools, and the names of cords and fibers. The text's last
+ * line marks its end; without it, the text is not complete. docs/top.md lists the metrics. Cords run on meanwhile: the
+ * call neither stops nor asks them. It looks at each fiber that waits, which takes about a microsecond for each.
  *
  * It blocks the thread until all is written, and returns -EPIPE without SIGPIPE. It opens no cord.
  *
- * Where: anywhere, also in a no-switch section. Errors: those of write(2), after part of the text may have been written;
- * -ENOMEM.
+ * Where: anywhere, also in a no-switch section. Errors: those of write(2), after part of the text may have been
+ * written; -ENOMEM.
  */
 FIBERRT_API int fiber_metrics_write(int fd) FIBERRT_LINKNAME(fiber_metrics_write);
 
@@ -2310,12 +2317,12 @@ FIBERRT_API int fiber_metrics_write(int fd) FIBERRT_LINKNAME(fiber_metrics_write
  * Accounting
  *
  * While accounting is on, the library measures for each fiber how long it runs, is runnable without running, and waits;
- * and for each cord how long its fibers run, it polls and its thread sleeps. It is off at first, and costs nothing then.
- * docs/observing.md shows how to use it.
+ * and for each cord how long its fibers run, it polls and its thread sleeps. It is off at first, and costs nothing
+ * then. docs/observing.md shows how to use it.
  *
  * All times are of a clock that runs on while the thread is not on a processor: the run time of a fiber contains the
- * time in which the kernel gave the processor to another thread. Where the processor's counter is fit for it, that is the
- * clock, otherwise CLOCK_MONOTONIC; in a simulation it is the simulation's time.
+ * time in which the kernel gave the processor to another thread. The clock is the processor's counter, if that runs
+ * evenly on all processors, otherwise CLOCK_MONOTONIC; in a simulation it is the simulation's clock.
  *
  * Later releases add members at the end of these structures. Calls take size, their sizeof as the caller knows it, and
  * fill that many bytes, unknown members with zero.
@@ -2326,21 +2333,21 @@ FIBERRT_API int fiber_metrics_write(int fd) FIBERRT_LINKNAME(fiber_metrics_write
 
 /**
  * Turns accounting on, for all cords, also for those made later. All times begin at zero. Cords of other threads follow
- * at their next poll, which a message makes at once if they sleep; a fiber that keeps its thread delays it. The first
+ * at their next poll. A message wakes the cords that sleep; a fiber that keeps its thread delays the poll. The first
  * call takes a millisecond, to measure the rate of the processor's counter.
  *
  * FIBERRT_ACCOUNTING=1 in the environment turns accounting on before the first cord.
  *
  * In the child of a fork, accounting stays on, and all times begin at zero.
  *
- * Errors: -EALREADY it is on; -ENOMEM; -ENOTSUP a thread in a simulation that may have no cord.
+ * Errors: -EALREADY it is on; -ENOMEM; -ENOTSUP in a simulation, on a thread that may have no cord.
  */
 FIBERRT_API int fiber_accounting_start(void) FIBERRT_LINKNAME(fiber_accounting_start);
 
 /**
  * Turns accounting off. The times measured are gone. Cords of other threads follow at their next poll.
  *
- * Errors: -EALREADY it is off; -ENOMEM; -ENOTSUP a thread in a simulation that may have no cord.
+ * Errors: -EALREADY it is off; -ENOMEM; -ENOTSUP in a simulation, on a thread that may have no cord.
  */
 FIBERRT_API int fiber_accounting_stop(void) FIBERRT_LINKNAME(fiber_accounting_stop);
 
@@ -2352,7 +2359,7 @@ FIBERRT_API int fiber_accounting_stop(void) FIBERRT_LINKNAME(fiber_accounting_st
 #define FIBER_WAIT_FIBER    4 /* the end of another fiber or of a cord */
 #define FIBER_WAIT_CHILDREN 5 /* the children of a scope */
 #define FIBER_WAIT_WAKEUP   6 /* fiber_yield and fiber_transfer */
-#define FIBER_WAIT_OTHER    7 /* pools, offloaded functions, hosted fibers; of a hosted fiber: its host has it */
+#define FIBER_WAIT_OTHER    7 /* pools, offloaded functions, hosted fibers; a hosted fiber that its host has */
 #define FIBER_WAIT_KINDS    8
 
 /* The times of a fiber, or of several added up. */
@@ -2365,19 +2372,19 @@ typedef struct {
 } fiber_times_t;
 
 /**
- * Reads the times of a fiber, since accounting was turned on or, if that was later, since the fiber was first scheduled.
- * The fiber may belong to any cord. The time up to now of what it does now is included. A fiber that has ended keeps
- * its times until it is joined. When another fiber makes it runnable, the library notes the time at that fiber's next
- * switch, so `runnable_ns` may be too short by the time that this fiber ran on, and the wait too long.
+ * Reads the times of a fiber, since accounting was turned on or, if that was later, since the fiber was first
+ * scheduled. The fiber may belong to any cord. The times include the present run or wait, up to now. A fiber that has
+ * ended keeps its times until it is joined. When another fiber wakes it, the library notes the time at the waker's next
+ * switch: what the waker runs until then counts as the woken fiber's wait, and not in `runnable_ns`.
  *
- * Errors: -EINVAL out is NULL or size is 0; -ENODATA accounting is off; -EAGAIN its cord has not polled since accounting
- * was turned on, or the fiber has waited since then and cannot be looked at (`still` of fiber_info); -ESRCH the fiber ended
- * meanwhile; -ENOMEM there was no memory for its times.
+ * Errors: -EINVAL out is NULL or size is 0; -ENODATA accounting is off; -EAGAIN its cord has not polled since
+ * accounting was turned on, or the fiber has waited since then and cannot be looked at (`still` of fiber_info); -ESRCH
+ * the fiber ended meanwhile; -ENOMEM there was no memory for its times.
  */
 FIBERRT_API int fiber_times(fiber_t fiber, fiber_times_t *out, size_t size) FIBERRT_LINKNAME(fiber_times);
 
-/* How durations spread. Each but `count` is too long by at most a sixteenth: durations are counted in ranges, and these
- * are the ends of ranges. */
+/* How durations spread. Each member except `count` is too long by at most a sixteenth: the library counts durations in
+ * ranges, and these are ends of ranges. */
 typedef struct {
     uint64_t count;
     int64_t p50_ns; /* half of them are not longer */
@@ -2392,23 +2399,24 @@ typedef struct {
     int64_t elapsed_ns;      /* since accounting began on the cord */
     int64_t run_ns;          /* in fibers */
     int64_t poll_ns;         /* in looks for messages, I/O and timers, and in ends of fibers */
-    int64_t sleep_ns;        /* in the kernel, waiting for any of these; or in the foreign loop that runs the cord. When an
-                              * io_uring sleeps, the kernel performs the operations that were given to it */
+    int64_t sleep_ns;        /* in the kernel, waiting for any of these; or in the foreign loop that runs the cord.
+                              * While an io_uring sleeps, the kernel performs the operations that were given to it */
     fiber_spread_t slice;    /* how long a fiber has the thread, until it gives way or the cord polls */
-    fiber_spread_t lag;      /* from the end of a poll to the begin of the next: so long may a completion go unnoticed */
+    fiber_spread_t lag;      /* from the end of a poll to the beginning of the next: a completion may go unnoticed for
+                              * so long */
     fiber_spread_t poll;     /* how long polls take, without sleeps */
 } fiber_cord_times_t;
 
 /**
  * Reads the times of a cord, of any thread, since accounting began on it.
  *
- * Errors: those of a handle; -ESRCH the cord has ended, and is not joined yet; -EINVAL out is NULL or size is 0; -ENODATA
- * accounting is off; -EAGAIN the cord has not polled since accounting was turned on.
+ * Errors: those of a handle; -ESRCH the cord has ended, and is not joined yet; -EINVAL out is NULL or size is 0;
+ * -ENODATA accounting is off; -EAGAIN the cord has not polled since accounting was turned on.
  */
 FIBERRT_API int fiber_cord_times(fiber_cord_t cord, fiber_cord_times_t *out, size_t size)
     FIBERRT_LINKNAME(fiber_cord_times);
 
-/* What fibers have in common that fiber_times_each adds up. */
+/* What the fibers of one sum of fiber_times_each have in common. */
 #define FIBER_BY_FUNCTION 0 /* their function; of a task: the task's; of a hosted fiber: its step */
 #define FIBER_BY_NAME     1 /* their name: at their end, or now */
 #define FIBER_BY_SCOPE    2 /* the scope that they are children of */
@@ -2423,12 +2431,12 @@ typedef struct {
 } fiber_times_sum_t;
 
 /**
- * Calls visit with the sums of the times of all fibers since accounting was turned on, of those that have ended too,
- * until visit returns a value other than 0. Sums with the longest run time come first. A cord keeps the sums of the
- * fibers that have ended in tables of some hundred places; when a table is full, further fibers are added up in one sum,
- * whose `others` is 1, and so are the children of scopes that are gone. During the call, a fiber that ends may be missing,
- * and so may a sum that becomes part of `others`. Returns the last result of visit, or 0 if there is no sum. visit may
- * make any call that the caller may make.
+ * Calls visit with the sums of the times of all fibers since accounting was turned on, also of those that have ended,
+ * until visit returns a value other than 0. The sum with the longest run time comes first, that with `others` last. A
+ * cord keeps the sums of the fibers that have ended in tables of some hundred places. When a table is full, one sum,
+ * whose `others` is 1, takes the times of further fibers, and those of the children of scopes that are gone. During the
+ * call, a fiber that ends may be missing, and so may a sum that becomes part of `others`. Returns the last result of
+ * visit, or 0 if there is no sum. visit may make any call that the caller may make.
  *
  * Errors: -EINVAL visit is NULL, or by is unknown; -ENODATA accounting is off; -ENOMEM.
  */
@@ -2456,12 +2464,12 @@ FIBERRT_API int fiber_times_each(int by, int (*visit)(const fiber_times_sum_t *s
 FIBERRT_API int fiber_report_overflows(int on) FIBERRT_LINKNAME(fiber_report_overflows);
 
 /**
- * Records for each new fiber where and by which fiber it was created, or, with on 0, no longer. fiber_info and the dumps
- * tell it. A record takes 24 bytes, and some microseconds when the fiber is created. Without a record, creating a fiber
+ * Records for each new fiber where and by which fiber it was created, or, with on 0, no longer. fiber_info and the
+ * dumps tell it. A record takes 24 bytes, and some microseconds when the fiber is created. With on 0, creating a fiber
  * costs what it did before the first call. Cords of other threads follow at their next poll. Fibers that exist already,
  * main flows and the fibers that run the tasks of a pool have no record.
  *
- * Errors: -ENOMEM 400 MB of address space are not available.
+ * Errors: -ENOMEM there are no 400 MB of address space, or there is no memory.
  */
 FIBERRT_API int fiber_record_creation(int on) FIBERRT_LINKNAME(fiber_record_creation);
 
@@ -2486,8 +2494,8 @@ typedef struct {
 
 /**
  * Starts the process's watchdog: a thread that reports each fiber that has kept its thread for limit_ns, once for each
- * such stretch, at most limit_ns / 4 late. A call that says "Switches: yes" ends the stretch when it waits or other
- * fibers have their turns, even if none is runnable. Time in a system call, or without a processor, counts. size is
+ * such stretch, at most limit_ns / 4 late. A call that says "Switches: yes" ends the stretch when it waits, or when it
+ * lets other fibers run, even if none is runnable. Time in a system call, or without a processor, counts. size is
  * sizeof(fiber_watchdog_t) as the caller knows it: members beyond size count as zero.
  *
  * The watchdog's thread, which has no cord, calls report; report must not stop the watchdog. The library sends signal
@@ -2516,13 +2524,13 @@ FIBERRT_API int fiber_watchdog_stop(void) FIBERRT_LINKNAME(fiber_watchdog_stop);
 /**
  * Starts the process's agent: a thread that answers fiberrt-top(1) at a unix socket. It tells of all cords and fibers,
  * also while all cords hang, and costs fibers nothing between two requests. path is the socket's file, or an existing
- * directory, in which the file is PID.sock. The environment variable FIBERRT_TOP starts the agent in the same way at the
- * process's first cord.
+ * directory, in which the file is PID.sock. The environment variable FIBERRT_TOP starts the agent in the same way at
+ * the process's first cord.
  *
- * Only processes with the effective user id of this one get answers: the file has the mode 0600, and the agent asks the
- * kernel for the user of each client, root included. A client has a second for its request, and two for taking the
- * answer. The file is removed when the agent stops and at exit(3); a later agent replaces a file that has been left.
- * The child of a fork has no agent, and may start one. docs/top.md lists the requests.
+ * Only processes with the effective user id of this one get answers, not even root: the file has the mode 0600, and the
+ * agent asks the kernel for the user of each client. A client has a second for its request, and two for taking the
+ * answer. The library removes the file when the agent stops and at exit(3); a later agent replaces a file that was left
+ * over. The child of a fork has no agent, and may start one. docs/top.md lists the requests.
  *
  * Errors: -EINVAL path is NULL or empty; -EBUSY there is an agent already; -ENAMETOOLONG the file's absolute path has
  * more than 107 bytes; -EADDRINUSE another process listens there; -EEXIST path is a file of another kind, or another
@@ -2539,22 +2547,22 @@ FIBERRT_API int fiber_agent_start(const char *path) FIBERRT_LINKNAME(fiber_agent
 FIBERRT_API int fiber_agent_stop(void) FIBERRT_LINKNAME(fiber_agent_stop);
 
 /**
- * Makes a signal write a dump to fd, as fiber_dump_as(fd, flags) does; with signal 0, no signal does. A handler wakes a
- * thread of the library's, which has no cord, so that a dump comes also when all cords are stuck. For example,
- * fiber_dump_on_signal(SIGQUIT, 2, FIBER_DUMP_FRAMES | FIBER_DUMP_GROUPED) makes Ctrl-\ tell what the fibers do, and the
- * program goes on.
+ * Makes a signal write a dump to fd, as fiber_dump_as(fd, flags) does; with signal 0, no signal does any more. A
+ * handler wakes a thread of the library's, which has no cord, so it writes the dump even when all cords are stuck. For
+ * example, fiber_dump_on_signal(SIGQUIT, 2, FIBER_DUMP_FRAMES | FIBER_DUMP_GROUPED) makes Ctrl-\ tell what the fibers
+ * do, and the program goes on.
  *
  * The environment variable FIBERRT_DUMP_SIGNAL (QUIT, say, or a number, or RTMIN+1) asks for this example without a
- * change of the program. It is read before the first cord is opened. A later call replaces the signal, when the dumps
- * asked for are written.
+ * change of the program. The library reads it before the first cord is opened. A later call waits until the dumps asked
+ * for are written, and replaces the signal.
  *
  * fd stays the caller's, and must stay open. A descriptor that takes nothing for a second cuts the dump off. A signal
- * that comes during a dump leads to one more dump; several such signals are one. The child of a fork dumps by no signal,
- * and may make this call.
+ * that comes during a dump leads to one more dump; several such signals are one. In the child of a fork no signal
+ * writes a dump; the child may make this call.
  *
- * Errors: -EINVAL flags has an unknown bit, or signal is none that a thread can handle; -EBUSY the program has a handler
- * for the signal, or, for an earlier signal, has installed its own since: then no signal writes a dump; -EAGAIN no thread
- * can be made; -ENOMEM; -ENOTSUP in a simulation.
+ * Errors: -EINVAL flags has an unknown bit, or signal is none that a thread can handle; -EBUSY the program has a
+ * handler for the signal, or, for an earlier signal, has installed its own since: then no signal writes a dump; -EAGAIN
+ * no thread can be made; -ENOMEM; -ENOTSUP in a simulation.
  */
 FIBERRT_API int fiber_dump_on_signal(int signal, int fd, unsigned flags) FIBERRT_LINKNAME(fiber_dump_on_signal);
 
@@ -2563,9 +2571,10 @@ FIBERRT_API int fiber_dump_on_signal(int signal, int fd, unsigned flags) FIBERRT
  * fiber, whose handler stores its backtrace. With 0, dumps tell no frames of fibers that run, as before the call. No
  * other code may use the signal. System calls that the kernel does not restart return EINTR (signal(7)).
  *
- * A dump waits a second in all for threads that do not answer, and at least ten milliseconds for each; it says which have
- * not answered. Make the call before there are other threads: only threads whose cords are opened later, and the caller,
- * get a stack for the handler and unblock the signal, and others are not asked. The child of a fork asks by no signal.
+ * A dump waits a second in all for threads that do not answer, and at least ten milliseconds for each; it says which
+ * have not answered. Make the call before there are other threads: only threads whose cords are opened later, and the
+ * caller, get a stack for the handler and unblock the signal. Dumps do not ask the others. In the child of a fork,
+ * dumps send no signal.
  *
  * Errors: -EINVAL signal is none that a thread can handle; -EBUSY the program has a handler for the signal, or, for an
  * earlier signal, has installed its own since: then dumps ask by none; -ENOMEM; -ENOTSUP in a simulation.
@@ -2594,7 +2603,7 @@ typedef struct {
 /* The figures of a trace. Later releases add members. */
 typedef struct {
     uint64_t events;  /* written so far */
-    uint64_t dropped; /* events that were lost, because the cord's memory for events was full, or it got none */
+    uint64_t dropped; /* events that were lost, because the cord's memory for events was full, or it had none */
     uint64_t bytes;   /* written so far */
     int error;        /* the -E... of the write that has ended the trace; 0: none */
     int running;      /* 1: the trace is not stopped yet */
@@ -2606,58 +2615,58 @@ typedef struct {
  * size count as zero. If path is a FIFO without a reader, the call blocks the thread until there is one.
  *
  * Each cord notes its events in memory that only it fills, and never waits: if the memory is full, events are dropped,
- * and the trace shows how many and where. A thread of the library's writes the file. When a write fails, the trace ends:
- * the program runs on, and fiber_trace_stop returns the error. A pipe or a socket whose reader does not read holds up
- * that thread only. There is one trace at a time.
+ * and the trace shows how many and where. A thread of the library's writes the file. When a write fails, the trace
+ * ends: the program runs on, and fiber_trace_stop returns the error. A pipe or a socket whose reader does not read
+ * holds up that thread only. There is one trace at a time.
  *
- * The environment variable FIBERRT_TRACE, a path in the form of `path`, starts a trace before the first cord. A trace that is not
- * stopped is completed by exit(); after _exit() or a signal that ends the process, the last 160 ms may be missing. In
- * the child of a fork there is no trace. In a simulation there is no thread, the time is the simulation's, and the same
- * seed makes the same bytes.
+ * The environment variable FIBERRT_TRACE, a path in the form of `path`, starts a trace before the first cord. exit()
+ * completes a trace that is not stopped; after _exit() or a signal that ends the process, the last 160 ms may be
+ * missing. In the child of a fork there is no trace. In a simulation the trace adds no thread, the time is the
+ * simulation's, and the same seed makes the same bytes.
  *
- * Errors: -EINVAL options is NULL, size is 0 or ends within a member, or ring_events is out of range; -EBUSY there
- * is a trace already; -EBADF path is NULL and fd is not open; those of open(2); -ENAMETOOLONG; -EAGAIN no thread can be
- * made; -ENOMEM; -ENOTSUP a member that this library does not know is not zero, or in a simulation on any thread but
+ * Errors: -EINVAL options is NULL, size is 0 or ends within a member, or ring_events is out of range; -EBUSY there is a
+ * trace already; -EBADF path is NULL and fd is not open; those of open(2); -ENAMETOOLONG; -EAGAIN no thread can be
+ * made; -ENOMEM; -ENOTSUP a member that this library does not know is not zero, or in a simulation on any thread except
  * the first.
  */
 FIBERRT_API int fiber_trace_start(const fiber_trace_t *options, size_t size) FIBERRT_LINKNAME(fiber_trace_start);
 
 /**
- * Stops the trace, and completes the file. Fibers that run, wait or are runnable then have slices without an end. Blocks
- * the thread until all is written, at most two seconds if a reader does not read.
+ * Stops the trace, and completes the file. Fibers that run, wait or are runnable then have slices without an end.
+ * Blocks the thread until all is written, at most two seconds if a reader does not read.
  *
  * Errors: -ESRCH there is no trace; the error of write(2) that has ended the trace early: -EPIPE (without SIGPIPE),
- * -ENOSPC, …; -ETIMEDOUT the reader did not read; -ENOTSUP in a simulation, on any thread but the first.
+ * -ENOSPC, …; -ETIMEDOUT the reader did not read; -ENOTSUP in a simulation, on any thread except the first.
  */
 FIBERRT_API int fiber_trace_stop(void) FIBERRT_LINKNAME(fiber_trace_stop);
 
 /**
- * Reads the figures of the trace into *out, or of the last one if there is none. size is sizeof(fiber_trace_stats_t) as
- * the caller knows it: the call fills that many bytes, unknown members with zero.
+ * Reads the figures of the present trace, or of the last one, into *out. size is sizeof(fiber_trace_stats_t) as the
+ * caller knows it: the call fills that many bytes, unknown members with zero.
  *
  * Errors: -EINVAL out is NULL or size is 0.
  */
 FIBERRT_API int fiber_trace_stats(fiber_trace_stats_t *out, size_t size) FIBERRT_LINKNAME(fiber_trace_stats);
 
 /**
- * Begins a slice of the calling fiber in the trace, which ends at fiber_trace_end. Slices may lie within each other, and
- * waits within them; at the fiber's end they all end. The library keeps the first 255 bytes of name; bytes that are not
- * UTF-8 become question marks. While there is no trace, the call does nothing, and does not look at name.
+ * Begins a slice of the calling fiber in the trace, which ends at fiber_trace_end. Slices may lie within each other,
+ * and waits within them; at the fiber's end they all end. The library keeps the first 255 bytes of name; bytes that are
+ * not UTF-8 become question marks. While there is no trace, the call does nothing, and does not look at name.
  *
  * Where: a fiber. Errors: -EINVAL name is NULL.
  */
 FIBERRT_API int fiber_trace_begin(const char *name) FIBERRT_LINKNAME(fiber_trace_begin);
 
 /**
- * Ends the slice of the calling fiber that fiber_trace_begin has begun last. If none is open, nothing happens.
+ * Ends the slice that the calling fiber began last and has not ended yet. If none is open, nothing happens.
  *
  * Where: a fiber. Errors: none.
  */
 FIBERRT_API int fiber_trace_end(void) FIBERRT_LINKNAME(fiber_trace_end);
 
 /**
- * Notes the value that a counter of the program has from now on. Counters of one name are one, on all cords. The library
- * keeps name as fiber_trace_begin does.
+ * Notes the value that a counter of the program has from now on. Counters of the same name are one counter, on all
+ * cords. The library keeps name as fiber_trace_begin does.
  *
  * Where: a fiber. Errors: -EINVAL name is NULL.
  */

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT OR Apache-2.0
-"""Tests fiberrt-top with a process that has a dead-lock of two cords and a fiber that keeps its thread: the texts, the
+"""Tests fiberrt-top with a process that has a deadlock of two cords and a fiber that keeps its thread: the texts, the
 JSON, the messages, and the screen under tmux. usage: top.py TOP SUBJECT"""
 
 import contextlib
@@ -80,7 +80,7 @@ def test_text(process, folder):
     lines = once.stdout.splitlines()
     check("the process and its release", re.match(rf"fiberrt-top  process {pid}, fiberrt \d", lines[0]), lines[0])
     check("no line is wider than asked for", max(map(len, lines)) <= 100)
-    check("the dead-lock", any(re.fullmatch(r"DEAD-LOCK: (left -> right -> left|right -> left -> right)", line)
+    check("the deadlock", any(re.fullmatch(r"DEADLOCK: (left -> right -> left|right -> left -> right)", line)
                                for line in lines), once.stdout)  # fmt: skip
     check("the cords with their names", {"other", "hogs"} <= {line.split()[0] for line in lines[2:9]}, once.stdout)
     check("the fiber that keeps its thread stands first", lines[lines.index(next(
@@ -108,14 +108,14 @@ def test_json(process, folder):
     done = top("--json", process.pid)
     told = json.loads(done.stdout)
     names = {fiber["id"]: fiber["name"] for fiber in told["fibers"]}
-    check("JSON has the dead-lock", [sorted(names[id] for id in circle) for circle in told["deadlocks"]] == [["left", "right"]],
+    check("JSON has the deadlock", [sorted(names[id] for id in circle) for circle in told["deadlocks"]] == [["left", "right"]],
           done.stdout)  # fmt: skip
     left = next(fiber for fiber in told["fibers"] if fiber["name"] == "left")
     check("JSON has frames", any(frame["symbol"] == "take_left" for frame in left["frames"]), str(left))
     saved = folder / "saved"
     saved.write_text(done.stdout)
     later = top("--once", saved)
-    check("a saved answer is shown", later.returncode == 0 and "DEAD-LOCK: " in later.stdout, later.stderr)
+    check("a saved answer is shown", later.returncode == 0 and "DEADLOCK: " in later.stdout, later.stderr)
     bad = folder / "bad"
     cuts = [0, 1, 100, len(done.stdout) // 2, len(done.stdout) - 3]
     for text in [done.stdout[:cut] for cut in cuts] + ["[]", "{}", '{"fiberrt":1}', "\x00", "[" * 100000, '{"a":' * 500]:
@@ -306,14 +306,14 @@ def test_screen(folder):
         screen = Screen(show)
         try:
             screen.shows("the screen has the process", rf"^fiberrt-top  process {process.pid}, ")
-            screen.shows("the dead-lock is red", red + r"[^\n]*DEAD-LOCK: [^\n]*left -> right", "-e")
+            screen.shows("the deadlock is red", red + r"[^\n]*DEADLOCK: [^\n]*left -> right", "-e")
             lines = screen.text().splitlines()
             check("80 columns and 24 lines", len(lines) == 24 and max(map(len, lines)) <= 80, "\n".join(lines))
             screen.shows("the keys stand in the last line", r"\nEnter stack .*q quit *\n*\Z")
             screen.keys("w")
-            screen.shows("w sorts by waits: fibers in the dead-lock come first",
+            screen.shows("w sorts by waits: fibers in the deadlock come first",
                          r"sorted by waits.* FIBER [^\n]*\n +\d+ (left|right) [^\n]*\n +\d+ (left|right) ")  # fmt: skip
-            screen.shows("fibers in the dead-lock are red", red + r"[^\n]* (left|right) +(other|\d+) +waiting", "-e")
+            screen.shows("fibers in the deadlock are red", red + r"[^\n]* (left|right) +(other|\d+) +waiting", "-e")
             screen.keys("s")
             screen.shows("s sorts by stack", r"sorted by stack")
             screen.keys("n", "r")
@@ -324,7 +324,7 @@ def test_screen(folder):
             screen.keys("BSpace", "Enter")
             screen.shows("/ finds a fiber", r"with \"right\".* FIBER [^\n]*\n +\d+ left [^\n]*\n +\d+ right [^\n]*\n\s*\nEnter")
             screen.keys("Home", "Enter")
-            screen.shows("Enter shows the stack", r"fiber 0x[0-9a-f]{16} \w+ of cord .*dead-lock: .*FRAMES.*take_(left|right)\+")
+            screen.shows("Enter shows the stack", r"fiber 0x[0-9a-f]{16} \w+ of cord .*deadlock: .*FRAMES.*take_(left|right)\+")
             screen.keys("Escape")
             screen.shows("Esc goes back", r" FIBER NAME ")
             screen.keys("/", "Escape")

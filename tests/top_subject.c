@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
- * A process for the tests of fiberrt-top and of the metrics: a dead-lock of two cords, a fiber that keeps its thread, a
+ * A process for the tests of fiberrt-top and of the metrics: a deadlock of two cords, a fiber that keeps its thread, a
  * child of a scope, a pool, names with odd characters, fibers that sleep. Then its first thread blocks in a read of standard input, so that its
  * cord hangs, too. It ends with its input.
  *

@@ -39,7 +39,7 @@ def run(*command, **variables):
 def test_dump(dump):
     waits = re.findall(r'^ +fiber (0x\w+) "(\w+)" waits for a lock at 0x\w+, held by fiber (0x\w+)$', dump, re.M)
     names = {fiber: name for fiber, name, _ in waits}
-    check("the dump names the dead-lock", "\ndeadlock: " in dump
+    check("the dump names the deadlock", "\ndeadlock: " in dump
           and {name: names.get(holder) for _, name, holder in waits} == DEBIT_AND_CREDIT, dump)  # fmt: skip
     check("the dump has the stacks of the producer and of the slow consumer",
           all(re.search(rf"^1 fiber: .*← {name}$", dump, re.M) for name in ("produce", "consume")), dump)  # fmt: skip
@@ -55,7 +55,7 @@ def test_metrics(metrics):
     def of(*key):
         return values.get(key, 0.0)
 
-    check("the metrics have the dead-lock", of("fiberrt_dead_locks") == 1 and all(
+    check("the metrics have the deadlock", of("fiberrt_dead_locks") == 1 and all(
         of("fiberrt_named_dead_locked_fibers", name) == 1 for name in DEBIT_AND_CREDIT), metrics)  # fmt: skip
     others = sum(value for key, value in values.items() if key[0] == "fiberrt_named_run_seconds_total" and key[1:] not in
                  [(), ("hog",)])  # fmt: skip
@@ -82,7 +82,7 @@ def test_trace(slices):
     open_waits = {each["track"]: each for each in slices if each["name"] == "waits for a lock" and each["end"] is None}
     circle = {each["of"].split()[0]: open_waits.get(each["notes"]["holder"], {"of": "none"})["of"].split()[0]
               for each in open_waits.values()}  # fmt: skip
-    check("the trace has the dead-lock: two waits without an end, of fibers that hold each other's lock",
+    check("the trace has the deadlock: two waits without an end, of fibers that hold each other's lock",
           circle == DEBIT_AND_CREDIT, shown)  # fmt: skip
     run_times = {}
     for each in slices:
@@ -132,7 +132,7 @@ def test_top(folder):
         file = folder / "dump"
         file.write_text(run(TROUBLED, "json"))
         text = run(TOP, "--once", file)
-        check("top has the dead-lock", "\nDEAD-LOCK: " in text, text)
+        check("top has the deadlock", "\nDEADLOCK: " in text, text)
         check("top has the leak", len(re.findall(r" forgotten .* an event$", text, re.M)) >= ITEMS, text)
         return
     with troubled_process(folder) as process:
@@ -143,8 +143,8 @@ def test_top(folder):
             last[:] = [run(TOP, *options, process.pid)]
             return re.search(pattern, last[0], re.M)
 
-        found = until(lambda: shows("--once", pattern=r"^DEAD-LOCK: (debit -> credit -> debit|credit -> debit -> credit)$"))
-        check("top names the dead-lock", found, last[0])
+        found = until(lambda: shows("--once", pattern=r"^DEADLOCK: (debit -> credit -> debit|credit -> debit -> credit)$"))
+        check("top names the deadlock", found, last[0])
         # The first fiber of the list is the one with the most CPU time.
         found = until(lambda: shows("--once", pattern=r" FIBER NAME .*\n +\d+ hog +\d+ +\w+ +(?!0\.0)[\d.]+ "))
         check("top names the hog", found, last[0])
@@ -156,7 +156,7 @@ def test_top(folder):
         before = int(re.search(by_stacks, last[0])[1])
         grown = until(lambda: shows("--stacks", pattern=by_stacks) and int(re.search(by_stacks, last[0])[1]) > before)
         check("and shows that it grows", grown, last[0])
-        check("top has the dead-lock in JSON", len(json.loads(run(TOP, "--json", process.pid))["deadlocks"]) == 1)
+        check("top has the deadlock in JSON", len(json.loads(run(TOP, "--json", process.pid))["deadlocks"]) == 1)
 
 
 def main():

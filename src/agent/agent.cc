@@ -27,7 +27,7 @@ namespace fiberrt {
 
 namespace {
 
-constexpr int64_t retry_ns = 50'000'000; // after a lack of descriptors or memory
+constexpr int64_t retry_ns = 50'000'000; // the pause after a lack of descriptors or memory
 
 enum class AgentLife : uint8_t { none, lives, stopping };
 
@@ -35,7 +35,7 @@ constinit pthread_mutex_t agent_mutex = PTHREAD_MUTEX_INITIALIZER; // protects t
 AgentLife agent_life = AgentLife::none;
 pthread_t agent_thread;
 SocketFile file;
-int stop_fd = -1; // an eventfd: the thread must end
+int stop_fd = -1; // an eventfd that tells the thread to end
 constinit Clients clients;
 
 // Waits for a client (listener is -1: for none), for a request, or until a time. Returns whether the agent must stop.
@@ -106,8 +106,8 @@ int start(const char* where) {
     return error;
 }
 
-// Before the first cord: starts the agent if the environment asks for it. A process whose parent serves the same path
-// goes without, and says nothing.
+// Before the first cord: starts the agent if the environment asks for it. If another process, the parent perhaps,
+// listens at the path, this one has no agent, and prints nothing.
 bool start_if_wanted() {
     KeepErrno keep;
     simulation_begin(); // finds out whether there is a simulation; it may come later in the list of initializers

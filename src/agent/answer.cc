@@ -13,7 +13,7 @@ namespace fiberrt {
 
 namespace {
 
-// Says whether something has been changed, or was so already.
+// Says whether the request has changed something, or it was so already.
 void answer_change(int fd, int error, int64_t timeout_ns) {
     if (error && error != -EALREADY) return answer_error(fd, "there is no memory", timeout_ns);
     Report report(fd, timeout_ns);

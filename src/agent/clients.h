@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// The clients whose requests have not come yet, and the one that gets its answer. Each has a second for its request, and
-// two for taking its answer, so that no client keeps the others out for long.
+// The clients whose requests are not complete yet, and the one that gets its answer. Each has a second for its request,
+// and two for taking its answer, so that no client keeps the others out for long.
 #pragma once
 
 #include "agent/request.h"
@@ -18,8 +18,8 @@ public:
     // All of these are for the agent's thread, with `now` the time by clock_now().
     bool full() const { return count_ == most; }
     bool accept(int listener, int64_t now); // a client may have connected. False: it cannot be accepted now
-    int wanted(pollfd* out) const;          // what to poll for. Returns how many there are
-    int64_t deadline() const;               // the earliest one of a client
+    int wanted(pollfd* out) const;          // what to poll for. Returns the number of clients
+    int64_t deadline() const;               // the earliest deadline of a client
     void serve(int64_t now);                // reads requests, answers, and drops clients whose time is over
 
     // For other threads: ends the answer under way, if there is one, and lets no later one begin.

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// Counts the dead-locks of the process, as dumps find them.
+// Counts the deadlocks of the process, as dumps find them.
 #pragma once
 
 #include <stdint.h>
@@ -10,7 +10,7 @@ class Names;
 
 struct DeadLocks {
     uint64_t circles; // of fibers that wait for each other for ever
-    uint64_t fibers;  // in them
+    uint64_t fibers;  // in these circles
 };
 
 // Adds the names of these fibers to `names`. 0, -ENOMEM.

@@ -7,8 +7,8 @@ namespace fiberrt {
 
 namespace {
 
-// A program's name may have any bytes. A byte that is no character of UTF-8, or a control character, becomes \xNN, and so
-// does a backslash in front of an x: so different names stay different, as two samples must not have equal labels.
+// A program's name may have any bytes. A byte that is no character of UTF-8, or a control character, becomes \xNN, and
+// so does a backslash in front of an x: so different names stay different, as two samples must not have equal labels.
 void put_label_value(Report& r, const char* value) {
     for (const auto* at = reinterpret_cast<const uint8_t*>(value); *at;) {
         int bytes = bytes_of_character(at);

@@ -12,7 +12,7 @@ class Exposition {
 public:
     explicit Exposition(Report& report) : report_(report) {}
 
-    // Begins a family of metrics: its type, its help, and its unit, which is the end of its name, or null.
+    // Begins a family of metrics. unit: null, or the last word of the name.
     void family(const char* name, const char* type, const char* help, const char* unit = nullptr);
 
     // One sample of the family: begin(), its labels, value(). suffix is "_total" for a counter.

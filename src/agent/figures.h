@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// The figures of all cords and of their fibers, collected once, so that a text about them that has many parts agrees with
-// itself.
+// The figures of all cords and of their fibers, collected once, so that all parts of a text about them agree.
 #pragma once
 
 #include "base/arena.h"

@@ -19,7 +19,7 @@ constexpr const char* state_names[fiber_states] = {"new", "runnable", "running",
 static_assert(FIBER_NEW == 0 && FIBER_RUNNABLE == 1 && FIBER_RUNNING == 2 && FIBER_WAITING == 3 && FIBER_DEAD == 4);
 
 void put_build(Exposition& out) {
-    // Of type "info" in OpenMetrics; but the older text format, which some tools read, does not know that type.
+    // OpenMetrics has the type "info" for this, but the older text format, which some tools read, does not know it.
     out.family("fiberrt_build_info", "gauge", "1; the label has the library's version.");
     char version[32];
     Report text(-1);
@@ -108,7 +108,7 @@ void put_names(Exposition& out, const Names& names) {
     out.family("fiberrt_named_fibers", "gauge", "Fibers by name, with the ones that have ended and are not joined.");
     for (int i = 0; i < count; i++) out.begin().label("name", most[i]->name).value(most[i]->fibers);
     if (others) out.begin().label("others", "1").value(others);
-    out.family("fiberrt_named_dead_locked_fibers", "gauge", "Fibers in dead-locks, by name.");
+    out.family("fiberrt_named_dead_locked_fibers", "gauge", "Fibers in deadlocks, by name.");
     for (const NameCount* name = names.first(); name; name = name->next) {
         if (name->dead_locked) out.begin().label("name", name->name).value(name->dead_locked);
     }

@@ -39,7 +39,7 @@ constexpr struct {
 } histograms[] = {
     {"fiberrt_cord_slice_seconds", "How long a fiber has the thread until it gives way or the cord polls.",
      &CordRecord::slices},
-    {"fiberrt_cord_lag_seconds", "From the end of a poll to the begin of the next one.", &CordRecord::lags},
+    {"fiberrt_cord_lag_seconds", "From the end of a poll to the beginning of the next one.", &CordRecord::lags},
     {"fiberrt_cord_poll_length_seconds", "How long polls take, without sleeps.", &CordRecord::polls},
 };
 
@@ -63,7 +63,7 @@ void put_times_of_cords(Exposition& out, const Figures& figures) {
     }
 }
 
-// The counts are read while they grow, each bucket once; so the cumulated ones grow, too.
+// The counts grow while this reads each of them once, so no sum is less than in an earlier text.
 void put_histogram(Exposition& out, const CordFigures& cord, const Histogram& histogram) {
     uint64_t so_far = 0;
     uint32_t bucket = 0;

@@ -7,7 +7,7 @@
 
 namespace fiberrt {
 
-// Of so many names at most there are metrics; the rest is one sum.
+// There are metrics of at most so many names; the others have one sum.
 constexpr int names_most = 100;
 
 void put_times(Exposition& out, const Figures& figures);

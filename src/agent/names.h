@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// Counts living fibers by their names: so a monitoring system sees which fibers there are ever more of.
+// Counts living fibers by their names, so a monitoring system sees which names have ever more fibers.
 #pragma once
 
 #include "base/arena.h"
@@ -22,7 +22,7 @@ class Names {
 public:
     int collect(); // 0, -ENOMEM
 
-    // Notes that a fiber is in a dead-lock. 0, -ENOMEM.
+    // Notes that a fiber is in a deadlock. 0, -ENOMEM.
     int add_dead_locked(const char (&name)[FIBER_NAME_MAX]);
 
     const NameCount* first() const { return list_; }

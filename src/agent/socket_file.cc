@@ -54,9 +54,9 @@ int SocketFile::find_path(const char* where) {
     return add(path, sizeof address_.sun_path, &length, name) ? 0 : -ENAMETOOLONG;
 }
 
-// Removes the file of a process that has ended. Of two processes that start at one moment at one path, one may take the
-// other's file for such a file, as long as the other does not listen yet, or both may find the file of a third one: then
-// the process that binds last has the path, and no client finds the other.
+// Removes the file of a process that has ended. If two processes start at one path at the same moment, one may take the
+// other's file for such a file, as long as the other does not listen yet; or both may find the file of a third process.
+// Then the process that binds last has the path, and no client finds the other.
 int SocketFile::remove_stale() const {
     struct stat status;
     if (lstat(address_.sun_path, &status) != 0) return errno == ENOENT ? 0 : -errno;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// The agent's listening socket, and its file: only the owner may connect, and the file goes away with the agent.
+// The agent's listening socket, and its file: only the owner may connect, and the agent removes the file when it stops.
 #pragma once
 
 #include <sys/types.h>

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// The semaphores of the static probes. In assembly, because each has a name of its own and all are read at once.
+// The semaphores of the static probes. In assembly, because each semaphore has a name of its own, and a poll reads all
+// of them at once.
 #include "core/probes.h"
 
 #if defined FIBERRT_HAVE_SDT

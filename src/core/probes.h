@@ -25,7 +25,7 @@ inline bool probes_wanted() { return false; }
 
 #endif
 
-extern Relaxed<bool> probes_fire;             // what was wanted at the last call of probes_follow
+extern Relaxed<bool> probes_fire;             // whether the probes are on
 extern Relaxed<void (*)(bool)> probes_follow; // turns the probes on and off; null: the library has none
 
 inline void probes_look() {

@@ -21,8 +21,8 @@ namespace fiberrt {
 struct Cord;
 struct Fiber;
 
-// The reasons to wait: X(reason, text). Only fiber_dump and gdb read them. Where the text ends with a space, the record
-// around the Wait has the rest of the text: the comment names that record.
+// The reasons to wait: X(reason, text). Dumps, fiber_info, traces, probes and gdb show them. Where the text ends with a
+// space, the record around the Wait has the rest of the text: the comment names that record.
 #define FIBERRT_WAITS(X)                                        \
     X(something, "waits")                                       \
     X(time, "sleeps")                                           \

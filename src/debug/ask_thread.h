@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// Asks the thread of a cord for its backtrace, by a signal: only the thread itself can follow the stack that it runs on.
-// The watchdog and dumps ask, if the program has given them a signal for it.
+// Asks the thread of a cord for its backtrace, by a signal: only the thread itself can follow the stack that it runs
+// on. The watchdog and dumps ask, if the program has given them a signal for it.
 #pragma once
 
 #include "debug/handlers.h"
@@ -14,8 +14,8 @@ constexpr int signal_most = 64; // the largest that the kernel has
 // A signal whose handler answers. The owner calls begin() and end() under the same mutex.
 class AskSignal {
 public:
-    // To be called first, without a mutex, because it may take locks of the loader. 0; -EINVAL: no such signal, or one
-    // that instructions raise.
+    // Call it first, without a mutex, because it may take locks of the loader. 0; -EINVAL: no such signal, or one that
+    // instructions raise.
     static int prepare(int signal);
 
     // Installs the handler, and lets threads whose cords are opened from now on take the signal, on a signal stack. 0;

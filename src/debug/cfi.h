@@ -43,7 +43,7 @@ struct Cursor {
         if (is_signed && shift < 64 && byte & 0x40) value |= ~uint64_t(0) << shift;
         return value;
     }
-    // Passes over an address with this encoding (DW_EH_PE_*).
+    // Skips an address with this encoding (DW_EH_PE_*).
     void skip_address(uint8_t encoding) {
         switch (encoding & 0x0f) {
         case 0x00:

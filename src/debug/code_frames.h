@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 // The frames that an interpreter has on a fiber, such as Python's. The library does not know interpreters: the program
-// sets a function that reads the frames of fibers with a certain kind of tag, which is called during a look.
+// sets a function that reads the frames of fibers with a certain kind of tag, and a look calls this function.
 #pragma once
 
 #include "debug/look.h"
@@ -18,10 +18,10 @@ struct CodeFrames {
     char language[language_most]; // empty: the fiber has no tag with a reader
 };
 
-// Sets the reader for tags of this kind. null: removes it. language: shorter than language_most.
+// Sets the reader for tags of this kind; null removes it. language: shorter than language_most.
 void frames_reader_set(unsigned kind, const char* language, fiber_frames_reader_t read);
 
-// Reads the frames of a fiber that is being looked at: call it in a LookMore only. As with all results of a LookMore, they
+// Reads the frames of a fiber during a look: call it only in a LookMore. As with all results of a LookMore, the frames
 // count only if the fiber has stood still.
 void read_code_frames(const fiber_tag_t& tag, CodeFrames& out);
 

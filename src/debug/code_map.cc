@@ -10,7 +10,7 @@ namespace fiberrt {
 
 namespace {
 
-// Reads the number at *at, and passes over it and the character behind it.
+// Reads the number at *at, and moves *at past it and the character after it.
 uint64_t number(char** at, unsigned base) {
     uint64_t n = 0;
     for (;; ++*at) {

@@ -33,7 +33,7 @@ class CodeMap {
 public:
     explicit CodeMap(Arena& arena) : arena_(arena) {}
 
-    // The range with this address; null: there is none, or it cannot be found out.
+    // The range with this address; null: there is none, or /proc/self/maps cannot be read.
     const CodeRange* at(uintptr_t address);
 
     // The functions of a file; they are read at the first call.

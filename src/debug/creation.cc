@@ -63,7 +63,7 @@ void note_creation(Fiber* fiber) {
     record.generation.store(fiber->generation.load(std::memory_order_relaxed), std::memory_order_release);
 }
 
-// Brings a cord to the slow way, on its own thread. malloc has made the message.
+// Makes a cord take the slow way, on its own thread. The message is from malloc.
 void slow_down(Cord& cord, Message* message) {
     cord.counts.room = 0;
     free(message);

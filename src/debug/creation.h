@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 // Where fibers were created, if the program asks for it (fiber_record_creation).
 //
-// While it is on, each cord says that it has no room for more fibers (CordWorld::Counts::room), so that fiber_create takes
-// its slow way, which calls the observer here. While it is off, that costs fibers nothing. The records lie next to the
+// While it is on, each cord says that it has no room for more fibers (CordWorld::Counts::room), so fiber_create takes
+// its slow way, which calls the observer here. While it is off, it costs fibers nothing. The records lie next to the
 // table of fibers: one for each slot, with the generation of its fiber.
 #pragma once
 
@@ -17,7 +17,7 @@ struct Creation {
     uint64_t by;  // the fiber that made the call; 0: a thread without a cord
 };
 
-// Turns the records on or off. 0, -ENOMEM, -ENOTSUP.
+// Turns the records on or off. 0, -ENOMEM.
 int record_creation(bool on);
 
 // Reads the record of a fiber. False: there is none.

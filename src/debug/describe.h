@@ -10,7 +10,7 @@
 
 namespace fiberrt {
 
-// The state that programs know (FIBER_NEW, ...).
+// The state by its public name (FIBER_NEW, ...).
 int public_state(State state);
 
 // Read the state (FIBER_NEW, ...), all public members, and the name of a fiber. It may belong to another cord. If it
@@ -29,7 +29,7 @@ void set_name(Fiber* fiber, const char* name);
 struct CordSnapshot {
     uint64_t id;
     int thread; // Linux's number of its thread
-    bool ended; // and not joined yet
+    bool ended; // it has ended, and is not joined yet
     bool closing;
     char name[cord_name_max];
 };

@@ -99,7 +99,7 @@ private:
         trace.count = 0;
         ThreadFrames found;
         if (!asks_running()) return nullptr;
-        constexpr int64_t least_ns = 10'000'000; // after threads that have not answered
+        constexpr int64_t least_ns = 10'000'000; // for each thread, also when others have used up the time
         int64_t before = clock_now();
         const char* none = frames_of_running(seen, patience_ns_ > least_ns ? patience_ns_ : least_ns, found);
         patience_ns_ -= clock_now() - before;
@@ -138,7 +138,7 @@ FramesEnd end_of(const Backtrace& trace) {
     return trace.count == trace.most ? FramesEnd::cut : FramesEnd::outermost;
 }
 
-// Makes frames for people out of a backtrace.
+// Makes the frames that a dump shows from a backtrace.
 class FrameFinder {
 public:
     // False: there is no memory.
@@ -154,7 +154,7 @@ public:
         int first = 0;
         int last = count;
         while (first < last && is_own(first)) first++;
-        // Outside of the library's own frames, a thread's stack has some of the C library.
+        // Outside the library's own frames, a thread's stack has some frames of the C library.
         constexpr int of_threads = 3;
         for (int outer = 0; outer <= of_threads && last - 1 - outer > first; outer++) {
             if (!is_own(last - 1 - outer)) continue;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// A handler may not dump: a dump takes locks that its own thread may hold. So the handler wakes a thread that does
-// nothing else, has no cord, and therefore dumps also when all cords are stuck.
+// A handler may not dump: a dump takes locks that the handler's own thread may hold. So the handler wakes a thread that
+// does nothing else. This thread has no cord, so it writes the dump even when all cords are stuck.
 #include "debug/dump_signal.h"
 
 #include "base/keep_errno.h"
@@ -86,7 +86,7 @@ int stop_dumps() {
 }
 
 int start_dumps(int signal, int fd, unsigned flags) {
-    if (int error = dump_handler.remove()) return error; // an earlier one, which could not be removed then
+    if (int error = dump_handler.remove()) return error; // an earlier handler that an earlier call could not remove
     dump_signal = signal;
     dump_fd = fd;
     dump_flags = flags;

@@ -35,9 +35,9 @@ struct ElfFunctions {
     ino_t inode; // of the file
 };
 
-// Reads the file. inode: of the file that is mapped; while it is mapped, no other file of its file system gets that number.
-// (Its device tells nothing: overlayfs and btrfs have another one for /proc/self/maps than for stat.) False: there is
-// another file at the path by now, or it cannot be read.
+// Reads the file. inode: of the file that is mapped; while it is mapped, no other file of its file system gets that
+// number. (Its device tells nothing: overlayfs and btrfs have another one for /proc/self/maps than for stat.) False:
+// there is another file at the path by now, or it cannot be read.
 bool read_functions(const char* path, ino_t inode, Arena& arena, ElfFunctions& out);
 
 // The address, as the file has it, of a place in the file. False: no code lies there.

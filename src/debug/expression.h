@@ -7,7 +7,7 @@
 
 namespace fiberrt {
 
-// Computes an expression. first: null, or the value that is on its stack when it begins. False: it cannot be computed.
+// Computes an expression. first: null, or the value on its stack at the beginning. False: it cannot be computed.
 bool evaluate(Cursor code, const Registers& registers, Reader& reader, const uint64_t* first, uint64_t* out);
 
 } // namespace fiberrt

@@ -89,7 +89,7 @@ int SignalHandler::remove() {
     if (!in_use()) return 0;
     struct sigaction now = {};
     if (sigaction(signal_, nullptr, &now) != 0) return -errno;
-    if (!is_none(now)) { // else the program has removed it, and wants no handler
+    if (!is_none(now)) { // otherwise the program has removed it, and wants no handler
         if (!same_handler(now, ours_)) return -EBUSY;
         // Drop pending signals, which the default action would let end the program. A signal is pending if its thread
         // has blocked it or has not run since.

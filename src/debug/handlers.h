@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 // Signal handlers, and the alternate signal stacks of threads with cords. The library installs a handler only when the
-// program turns on a feature that needs it: debug/overflow.h or debug/watchdog.h.
+// program turns on a feature that needs it: debug/overflow.h, debug/watchdog.h, debug/dump_signal.h or
+// debug/running_frames.h.
 //
 // A handler passes signals that are not for it to the previous handler, and remove() restores that handler.
 #pragma once

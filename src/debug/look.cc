@@ -73,7 +73,7 @@ void set_mark(Fiber* fiber) { __atomic_fetch_or(marks_of(fiber), Marks(mark_look
 void clear_mark(Fiber* fiber) { __atomic_fetch_and(marks_of(fiber), Marks(~Marks(mark_looked)), __ATOMIC_SEQ_CST); }
 bool is_marked(Fiber* fiber) { return __atomic_load_n(&fiber->sched.marks, __ATOMIC_SEQ_CST) & mark_looked; }
 
-// What does not need the mark: it has a lock.
+// Reads the members that need no mark, because a lock guards them.
 int read_locked(Fiber* fiber, fiber_t handle, Snapshot& out) {
     {
         Locked locked(fiber->remote.lock);
@@ -103,8 +103,8 @@ Place place_of(const Fiber* fiber) {
     }
     return place;
 }
-// Whether the thread has been asleep on the fiber's stack without interruption. (The end of a poll need not be seen by
-// the fiber, if the cord continues another one.)
+// Whether the thread has been asleep on the fiber's stack without interruption. (If the cord continues another fiber,
+// this fiber need not see the end of the poll.)
 bool sleeps_still(const Place& place, const Fiber* fiber) {
     Place now = place_of(fiber);
     return place.sleep_cfa && now.sleep_cfa == place.sleep_cfa && now.polls == place.polls;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// Looks at a fiber of any cord, from any thread: takes a snapshot of the fiber as it was at one moment. The fiber's cord
-// is neither asked nor stopped, because it may be busy for ever; and fibers pay nothing for this.
+// Looks at a fiber of any cord, from any thread: takes a snapshot of the fiber as it was at one moment. The fiber's
+// cord is neither asked nor stopped, because it may be busy for ever; and looks cost fibers nothing.
 //
 //   the looking thread                            the fiber's thread
 //     sets mark_looked in Fiber::sched.marks
@@ -93,9 +93,9 @@ struct Snapshot {
 // Takes the snapshot. -ESRCH: the slot has no fiber, or another one than `handle` names.
 int look(Fiber* fiber, fiber_t handle, Snapshot& out);
 
-// Takes the snapshot with more work in that moment: calls more(out) when the members about the wait are set, perhaps several
-// times, while the fiber is marked and no other look is under way. Results of a call count only if no other call follows
-// it, and out.still is true at the end.
+// Takes the snapshot, and does more work in that moment: calls more(out) when the members about the wait are set,
+// perhaps several times, while the fiber is marked and no other look is under way. Results of a call count only if no
+// other call follows it, and out.still is true at the end.
 using LookMore = void (*)(const Snapshot& out, void* arg);
 int look(Fiber* fiber, fiber_t handle, Snapshot& out, LookMore more, void* arg);
 
@@ -126,12 +126,12 @@ struct Look {
     Place place = {};
 };
 
-// Looks at several different fibers, with one membarrier(2) for all, so it takes a fraction of the time. Each snapshot is
-// of a moment of its own.
+// Looks at several different fibers, with one membarrier(2) for all, so it takes a fraction of the time. The snapshots
+// are of different moments.
 void look_at_all(Look* looks, int count, LookMore more);
 
-// Looks at several different fibers at one moment: returns true if none of them ran, from before the first was read until
-// after the last was read. False: at least one of them ran, or the kernel lacks the calls that this needs.
+// Looks at several different fibers at one moment: returns true if none of them ran, from before the first was read
+// until after the last was read. False: at least one of them ran, or the kernel lacks the calls that this needs.
 bool look_at_one_moment(Look* looks, int count, LookMore more);
 
 // The handle of the only fiber that can end the wait; 0: there is none, or others could.

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// A shared library's code has addresses that no other code has. If the library is part of the program (libfiberrt.a), the names of
-// functions tell.
+// A shared library's code has its own range of addresses. If the library is part of the program (libfiberrt.a), the
+// names of the functions tell which code is its own.
 #include "debug/own_code.h"
 
 #include "base/mutex.h"
@@ -27,8 +27,8 @@ struct KnownAddress {
 struct OwnCode {
     Arena arena;
     CodeMap map{arena};
-    const CodeFile* file = nullptr; // that has the library
-    bool is_program = false;        // it has the program, too
+    const CodeFile* file = nullptr; // the file that has the library
+    bool is_program = false;        // this file has the program, too
     KnownAddress* known = nullptr;
 };
 

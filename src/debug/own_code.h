@@ -10,11 +10,11 @@ namespace fiberrt {
 bool is_public_name(const char* name);
 bool is_own_name(const char* name);
 
-// Finds out where the library's code lies. False: there is no memory. To be called before is_own_code().
+// Finds out where the library's code lies. False: there is no memory. Call it before is_own_code().
 bool own_code_begin();
 
-// Whether the library has the code at this address. Takes a lock for a moment; reads a file when it is asked
-// for an address in the program for the first time, if the library is part of the program.
+// Whether the library has the code at this address. Takes a lock for a moment. If the library is part of the program,
+// the first question about each address in the program reads a file.
 bool is_own_code(uintptr_t address);
 
 // For fork: between lock and unlock, no thread asks.

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// The Itanium C++ ABI describes the names: "_Z" and one part, or "_ZN", parts and "E". A part is its length and its text.
+// The Itanium C++ ABI describes the names: "_Z" and one part, or "_ZN", parts and "E". A part is its length and its
+// text.
 #include "debug/plain_name.h"
 
 #include "base/parse_number.h"

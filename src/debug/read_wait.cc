@@ -15,7 +15,7 @@ namespace fiberrt {
 
 namespace {
 
-// An object that is copied from memory which another thread may write or unmap.
+// A copy of an object in memory that another thread may write or unmap.
 template <class T>
 class CopyOf : public Bytes<T> {
 public:

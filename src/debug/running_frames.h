@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// The frames of fibers that run, for dumps, if the program has given a signal by which to ask for them
-// (fiber_dump_running_signal).
+// The frames of fibers that run, for dumps, if the program has given a signal for this (fiber_dump_running_signal).
 #pragma once
 
 #include "debug/ask_thread.h"

@@ -10,7 +10,7 @@ namespace fiberrt {
 
 namespace {
 
-// By which frames are equal. Of a public function of the library, each place in it counts as the same.
+// The part of a frame that is compared. All places in one public function of the library are equal.
 uintptr_t key_of(const Frame& frame) { return is_public_frame(frame) ? frame.pc - frame.symbol->offset : frame.pc; }
 
 bool are_equal(const CodeFrames& one, const CodeFrames& other) {

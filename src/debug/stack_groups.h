@@ -19,11 +19,11 @@ struct Frame {
 // Why the frames of a stack end with the last one.
 enum class FramesEnd : uint8_t {
     outermost, // it is the outermost frame
-    lost,      // the stack cannot be followed further
+    lost,      // the unwinder cannot follow the stack further
     cut,       // there are more than a dump has room for
 };
 
-// The frames of a stack, innermost first, without the library's own inside of the public call and outside of the
+// The frames of a stack, innermost first, without the library's own frames inside the public call and outside the
 // fiber's function.
 struct Frames {
     const Frame* at;
@@ -46,7 +46,8 @@ struct StackGroup {
     StackGroup* next;       // in the list
 };
 
-// Whether this is the frame of a public function of the library, which is the innermost one of a fiber that waits in it.
+// Whether this is the frame of a public function of the library. Of a fiber that waits in that function it is the
+// innermost frame.
 bool is_public_frame(const Frame& frame);
 
 class StackGroups {

@@ -6,7 +6,7 @@
 
 namespace fiberrt {
 
-// X(enumerator of State, text). A text that ends with a space is completed by its user.
+// X(enumerator of State, text). After a text that ends with a space, the code that prints it adds the rest.
 #define FIBERRT_STATES(X)                                     \
     X(created, "new")                                         \
     X(scheduled, "runnable, for its first run")               \

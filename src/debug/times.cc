@@ -36,7 +36,8 @@ fiber_times_t in_ns(const Times& times, uint64_t count) {
     return out;
 }
 
-// The times of a fiber that has not been seen since the recording began: it has done since then what it does now.
+// The times of a fiber that the recorder has not seen since the recording began: since then, the fiber has done what it
+// does now.
 int read_unseen(Fiber* fiber, fiber_t handle, uint64_t begun, uint64_t now, Times& out) {
     Snapshot seen;
     if (int error = look(fiber, handle, seen)) return error;
@@ -61,7 +62,7 @@ int read_unseen(Fiber* fiber, fiber_t handle, uint64_t begun, uint64_t now, Time
     return 0; // coverage: never
 }
 
-// 1: the record has the fiber's times, and its function; 0: the fiber has not been seen; -EAGAIN.
+// 1: the record has the fiber's times, and its function; 0: the recorder has not seen the fiber; -EAGAIN.
 int read_seen(const FiberRecord* its, uint64_t key, uint64_t now, Times& out, Doing& doing, void** function) {
     if (!its || its->key.load(std::memory_order_acquire) != key) return 0;
     if (!times_of(*its, now, out, doing)) return -EAGAIN; // coverage: race

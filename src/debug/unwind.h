@@ -16,7 +16,7 @@ struct Backtrace {
     int most;      // room in frames
     int count;
     bool complete;              // frames has the outermost frame, or is full
-    uintptr_t function;         // where the outermost function begins that the library has called; 0: not found
+    uintptr_t function;         // the address of the outermost function that the library has called; 0: not found
     const void* from = nullptr; // the address with which frames begins; null: that of the innermost frame
 };
 
@@ -24,8 +24,8 @@ struct Backtrace {
 // because this uses memory that exists once. `top`: where the stack ends; null: not known.
 void unwind(const char* sp, const char* top, Backtrace& out);
 
-// Follows the stack of a thread that is in a call of the function with the address pc, whose frame has the address cfa. That
-// function has saved its caller's registers in its frame.
+// Follows the stack of a thread that is in a call of the function with the address pc, whose frame has the address cfa.
+// That function has saved its caller's registers in its frame.
 void unwind_from(const void* pc, const char* cfa, const char* top, Backtrace& out);
 
 } // namespace fiberrt

@@ -9,6 +9,7 @@
 //   other fibers to end
 //   to close a scope                   each child of the scope that has not ended
 //   of a transfer                      the fiber transferred to (but another one may transfer instead)
+//   of a hosted fiber, with a reason   the fiber that the reason names (FIBER_OP_REASON)
 //
 // Other waits (for channels, semaphores, conditions, events, descriptors, one of several cases) have none, because any
 // fiber can end them.
@@ -33,11 +34,11 @@ class WaitGraph {
 public:
     explicit WaitGraph(Arena& arena) : arena_(arena) {}
 
-    // Adds a fiber. Fibers whose waits have no edges are passed over.
+    // Adds a fiber, unless its wait has no edges.
     void add(const Snapshot& seen);
 
     // Finds a circle that has existed at one moment during this call: none of its fibers ran meanwhile. Each fiber is
-    // the end of one circle at most. False: there is no further one.
+    // the end of at most one circle. False: there is no further circle.
     bool next(WaitCircle& out);
 
     bool lacks_memory() const { return lacks_memory_; }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// Accounting's rarer changes, and its reads.
+// Accounting: the rarer changes of records, and the reads.
 #include "record/accounting.h"
 
 #include "core/begin.h"
@@ -27,7 +27,7 @@ bool accounting_from_environment() {
 }
 FIBERRT_INITIALIZER(When::first_cord, accounting_from_environment);
 
-constexpr int reads_most = 1000; // tries to read a record that changes all the time
+constexpr int reads_most = 1000; // tries to read a record that changes during each try
 
 uint64_t acquired(const std::atomic<uint64_t>& member) { return member.load(std::memory_order_acquire); }
 
@@ -98,7 +98,7 @@ void account_end(CordRecord& cord, Fiber* fiber, FiberRecord& its, uint64_t now,
 
 void account_cord_begin(CordRecord& cord, uint64_t key, uint64_t now) {
     uint64_t before = cord.key.load(std::memory_order_relaxed);
-    bool used = before != 0; // else nothing is touched without need
+    bool used = before != 0; // otherwise the pages stay untouched
     bool same_recording = before == key;
     cord.key.store(0, std::memory_order_relaxed); // readers find the record empty
     cord.since.store(now, std::memory_order_relaxed);

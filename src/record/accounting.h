@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// Accounting: adds up for how long fibers and cords do what they do. The recorder's part that changes the records
-// (record/events.cc calls it at each event), and the part that reads them.
+// Accounting: adds up for how long fibers run, are runnable and wait, and for how long cords run fibers, poll and
+// sleep. Here are the functions that change the records (record/events.cc calls them at each event), and those that
+// read them.
 #pragma once
 
 #include "record/records.h"
@@ -68,7 +69,7 @@ void account_cord_begin(CordRecord& cord, uint64_t key, uint64_t now);
 
 // For readers, on any thread.
 
-// Reads the times of a fiber up to `now`; doing: what it does. False: it does something else all the time.
+// Reads the times of a fiber up to `now`; doing: what it does. False: the record changed during each try.
 bool times_of(const FiberRecord& its, uint64_t now, Times& out, Doing& doing);
 
 struct CordTimes {

@@ -24,8 +24,8 @@ bool chosen;
 
 #if defined __x86_64__
 
-// Whether the kernel uses the counter for its own clock, or could. It compares the counters of all processors, and
-// drops a counter that does not run evenly. True if the kernel does not tell: a container may hide the file.
+// Whether the kernel uses the counter for its own clock, or could. The kernel compares the counters of all processors,
+// and drops a counter that does not run evenly. True if the file that tells it is missing: a container may hide it.
 bool kernel_trusts_counter() {
     int fd = ::open("/sys/devices/system/clocksource/clocksource0/available_clocksource", O_RDONLY | O_CLOEXEC);
     if (fd < 0) return true;

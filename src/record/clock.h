@@ -35,7 +35,7 @@ struct CounterClock {
 using CounterClock = NanosecondClock;
 #endif
 
-// Chooses the clock, once; measures the counter's rate, which takes a millisecond. The caller has a mutex.
+// Chooses the clock, once; measures the counter's rate, which takes a millisecond. The caller holds a mutex.
 void ticks_begin();
 
 // Valid after ticks_begin().
@@ -47,15 +47,15 @@ uint64_t ticks_now();
 int64_t ns_of_ticks(uint64_t ticks);
 uint64_t ticks_of_ns(int64_t ns);
 
-// The same moment by both clocks.
+// One moment, as both clocks have it.
 struct TimePair {
     uint64_t ticks;
     int64_t ns; // clock_now()
 };
 TimePair time_pair();
 
-// The time, as clock_now() has it, of a moment near the pair. The measured rate is off by about 1/50,000: make a new pair
-// from time to time.
+// The time, as clock_now() has it, of a moment near the pair. The measured rate is off by about 1/50,000: make a new
+// pair from time to time.
 inline int64_t time_of_ticks(const TimePair& pair, uint64_t ticks) {
     return ticks >= pair.ticks ? pair.ns + ns_of_ticks(ticks - pair.ticks) : pair.ns - ns_of_ticks(pair.ticks - ticks);
 }

@@ -26,8 +26,8 @@ void* function_of(const Fiber* fiber) {
     return known ? reinterpret_cast<void*>(fiber->call.fn) : nullptr;
 }
 
-// Begins the record of a fiber that is seen for the first time in this recording. A fiber that has run before has waited
-// since the recording began.
+// Begins the record of a fiber that the recorder sees for the first time in this recording. A fiber that has run before
+// has waited since the recording began.
 [[gnu::noinline]] void meet(const CordRecord& record, const Fiber* fiber, FiberRecord& its, Doing doing, uint64_t now) {
     uint64_t begun = record.begun.load(std::memory_order_relaxed);
     bool has_waited = fiber->uses_stack() && fiber->sp && now != begun;
@@ -39,7 +39,7 @@ void* function_of(const Fiber* fiber) {
     account_runnable(its, now);
 }
 
-// The functions for each event. Clock: see record/clock.h. Told: there are consumers to tell.
+// The functions for each event. Clock: see record/clock.h. Told: there are consumers besides accounting.
 template <class Clock, bool Told>
 struct Events {
     template <class Call>
@@ -75,7 +75,7 @@ struct Events {
         tell(record, [&](const RecorderConsumer& consumer) { consumer.runnable(cord, fiber, waker, now); });
     }
 
-    // Looks which fibers have become runnable since the last look. The fiber that runs, if any, made them so.
+    // Finds the fibers that have become runnable since the last look. The fiber that runs, if any, made them so.
     static void look_at_queue(Cord& cord, CordRecord& record, uint64_t waker, uint64_t now) {
         RunQueue::Place seen = record.seen;
         record.seen = cord.sched.queue.end();

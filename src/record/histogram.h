@@ -26,7 +26,7 @@ public:
         return first + ((uint64_t(1) << shift) - 1);
     }
 
-    // A value of which the highest bit is set is negative, and counts as 0: the counters of two processors may differ.
+    // A value whose highest bit is set is negative, and counts as 0: the counters of two processors may differ.
     void add(uint64_t value) {
         if (int64_t(value) < 0) value = 0;
         Relaxed<uint64_t>& count = counts_[bucket_of(value)];

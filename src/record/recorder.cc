@@ -15,7 +15,7 @@ namespace {
 
 constinit pthread_mutex_t recorder_mutex = PTHREAD_MUTEX_INITIALIZER; // guards changes of the members below
 
-// The number of the recording, and the consumers. A cord takes it over: at its begin, or when it is told to.
+// The number of the recording, and the consumers. A cord follows them when it begins, or when it receives the message.
 constexpr uint64_t consumer_bits = 0xff;
 constinit std::atomic<uint64_t> recording{0};
 constexpr int number_shift = 8;
@@ -23,7 +23,7 @@ constexpr int number_shift = 8;
 uint8_t consumers_in(uint64_t all) { return uint8_t(all & consumer_bits); }
 uint32_t number_in(uint64_t all) { return uint32_t(all >> number_shift); }
 
-// Records a cord for those that want it now. On the cord's thread; in a simulation all cords share the thread.
+// Records a cord for the consumers that want it now. On the cord's thread; in a simulation all cords share the thread.
 void follow(Cord& cord, CordRecord& record) {
     if (cord.shutdown.leaving) return; // its fibers do not run again
     uint64_t all = recording.load(std::memory_order_acquire);

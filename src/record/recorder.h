@@ -8,10 +8,11 @@
 //     wanted |= consumer
 //     a message to each cord ────────▶   receives it at its next poll, or wakes for it:
 //     its own cord: at once              hooked |= hooked_by_recorder
-//   a cord made later: at its begin
+//   a cord made later: when it begins
 //
-// Wakeups do not call the recorder. At each switch and each poll it looks at the fibers that have entered the run queue
-// since the last one: the fiber that gives way now made them runnable, or the poll that ends now.
+// Wakeups do not call the recorder. At each switch and each poll, the recorder looks at the fibers that have entered
+// the run queue since the last switch or poll: the fiber that gives way now, or the poll that ends now, made them
+// runnable.
 #pragma once
 
 #include "record/records.h"
@@ -23,24 +24,25 @@ namespace fiberrt {
 // Bits of CordRecord::consumers.
 enum class Consumer : uint8_t { accounting = 1, trace = 2, probes = 4 };
 
-// What a consumer is told, always on the cord's thread. No function may switch, or call the user. All are set. Times are
-// in ticks (record/clock.h).
+// The functions by which a consumer receives events. All are set. The recorder calls them on the cord's thread; they
+// may neither switch nor call the user. Times are in ticks (record/clock.h).
 struct RecorderConsumer {
     // The cord is recorded from now on, or not any more.
     void (*cord_begins)(Cord& cord, uint64_t now);
     void (*cord_ends)(Cord& cord, uint64_t now);
-    // The fiber stops running. why: what it does instead; if it waits: fiber->wait is its Wait, where the state is
-    // `waiting` (core/fiber.h). A fiber that calls a poll stops, too, and runs again after it. A stackless fiber that
-    // does not run is handed out to its host, or given back by it.
+    // The fiber stops running. why: what it does instead. If its state is `waiting` (core/fiber.h), fiber->wait is its
+    // Wait. A fiber that calls a poll stops, too, and runs again after it. Also called for a stackless fiber that does
+    // not run, when the cord hands it out to its host, or the host gives it back.
     void (*stops)(Cord& cord, Fiber* fiber, Doing why, uint64_t now);
-    // The fiber, which does not run, is runnable. waker: the handle of the fiber that made it so; 0: the poll did. Not
+    // The fiber, which does not run, is runnable. waker: the handle of the fiber that woke it; 0: the poll did. Not
     // called for a fiber that queues itself.
     void (*runnable)(Cord& cord, Fiber* fiber, uint64_t waker, uint64_t now);
     // The fiber runs. first: it is its first turn; of a fiber without a stack: in this recording.
     void (*runs)(Cord& cord, Fiber* fiber, bool first, uint64_t now);
     // The fiber, which runs, begins this task; its handle is new since its last one.
     void (*task_begins)(Cord& cord, Fiber* fiber, void* (*fn)(void*), uint64_t now);
-    // It has ended, or its task has. Its handle is still valid, and its name. It may have been told of nothing else.
+    // The fiber has ended, or its task has. Its handle and its name are still valid. This may be the only call about
+    // the fiber.
     void (*ended)(Cord& cord, Fiber* fiber, uint64_t now);
     // The thread polls, outside any fiber; it sleeps during a poll.
     void (*poll_begins)(Cord& cord, uint64_t now);
@@ -49,9 +51,9 @@ struct RecorderConsumer {
     void (*woke)(Cord& cord, uint64_t now);
 };
 
-// Turns a consumer on, on all cords. functions: null for accounting, which the recorder itself does. Returns 0; -EALREADY:
-// it is on; -ENOMEM; -ENOTSUP: the calling thread may have no cord in a simulation. Cords of other threads follow at
-// their next poll. All of the cords that this call finds have records.
+// Turns a consumer on, on all cords. functions: null for accounting, which the recorder itself does. Returns 0;
+// -EALREADY: it is on; -ENOMEM; -ENOTSUP: the calling thread may have no cord in a simulation. Cords of other threads
+// follow at their next poll. All of the cords that this call finds have records.
 int recorder_want(Consumer consumer, const RecorderConsumer* functions);
 
 // Turns it off. 0; -EALREADY: it is off; -ENOMEM, -ENOTSUP as above. Cords of other threads follow at their next poll.
@@ -63,7 +65,7 @@ bool recorder_wanted(Consumer consumer);
 // turned on.
 uint32_t recording_number();
 
-// Does what recorder_want does before the first cord: for environment variables, which are read then.
+// Does what recorder_want does, before the first cord: for environment variables.
 void recorder_want_at_begin(Consumer consumer, const RecorderConsumer* functions);
 
 // For fork: between lock and unlock, nothing is turned on or off.
@@ -71,8 +73,8 @@ void recorder_lock();
 void recorder_unlock();
 void recorder_forked(Cord* own); // in the child: its cord; null: there is none
 
-// From here on: between record/recorder.cc, which turns the recorder on and off, and record/events.cc.
-// Changes for which consumers a cord is recorded; 0: for none. On the cord's thread.
+// The rest is the interface between record/recorder.cc, which turns the recorder on and off, and record/events.cc. This
+// function changes for which consumers a cord is recorded; 0: for none. On the cord's thread.
 void cord_recording_change(Cord& cord, uint8_t consumers, uint32_t recording);
 const RecorderOps& recorder_ops(uint8_t consumers); // the table of a cord with these consumers
 

@@ -19,7 +19,7 @@ constexpr uint32_t fibers_most = SlotTable<Fiber, Tag::fiber>::most;
 constexpr uint32_t usable_step = 1 << 13; // records made usable at once
 
 constinit Relaxed<bool> memory_lacks;
-constinit FiberRecord nowhere; // of fibers for whose records there is no memory
+constinit FiberRecord nowhere; // the record of all fibers for whose own records there is no memory
 
 std::atomic<CordRecord*> cord_records[CordTable::most];
 

@@ -39,7 +39,7 @@ enum class Doing : uint8_t {
 constexpr Doing first_wait = Doing::waits_for_time;
 static_assert(int(Doing::waits_for_other) - int(first_wait) + 1 == wait_kinds);
 
-// What a fiber does that is in such a Wait.
+// What a fiber in such a Wait does.
 constexpr Doing doing_of(WaitFor what) {
     switch (what) {
     case WaitFor::time: return Doing::waits_for_time;
@@ -83,9 +83,9 @@ constexpr Doing doing_of(State state) {
     return Doing::waits_for_other; // coverage: never
 }
 
-// What a fiber does that has stopped, by its state and its Wait. For the thread of the fiber's cord. if_running: what a
-// fiber with a stack does whose state still says that it runs. A fiber without a stack whose step has just returned has no other
-// state yet: it is about to be queued, or waits for a wakeup.
+// What a stopped fiber does, by its state and its Wait. For the thread of the fiber's cord. if_running: the result for
+// a fiber with a stack whose state still says that it runs. A fiber without a stack has that state when its step has
+// just returned: the cord is about to queue it, or it waits for a wakeup.
 inline Doing doing_now(const Fiber* fiber, Doing if_running) {
     static constexpr auto by_state = [] {
         std::array<Doing, int(State::dead) + 1> all = {};
@@ -100,11 +100,12 @@ inline Doing doing_now(const Fiber* fiber, Doing if_running) {
 }
 
 // The times of a fiber, in ticks (record/clock.h). A change begins with `since` and ends with `settled`, which gets the
-// same value. So a reader that finds an equal pair, read in the other order around the rest, has a record of one moment.
-// Each store of a change is a release, and each load of a reader an acquire; on x86 both are plain.
+// same value. So a reader that finds an equal pair, read in the other order around the rest, has a record of one
+// moment. Each store of a change is a release, and each load of a reader an acquire; on x86 both are plain.
 struct alignas(64) FiberRecord {
     // The number of the recording, and the generation of the fiber's slot. Another key than the fiber's means that the
-    // fiber has not been seen in this recording. Released after all other members have their first values, 0 before.
+    // recorder has not seen the fiber in this recording. Released after all other members have their first values, 0
+    // before.
     std::atomic<uint64_t> key;
     std::atomic<uint64_t> since; // when it began to do what it does
     std::atomic<uint64_t> settled;
@@ -136,8 +137,8 @@ struct FiberRecords {
 };
 extern FiberRecords fiber_records;
 
-// The fiber's record, for its cord's thread. If there is no memory for it, a record that all such fibers share, and
-// that no thread reads.
+// The fiber's record, for its cord's thread. If there is no memory for it, returns a record that all such fibers share,
+// and that no thread reads.
 [[gnu::cold]] FiberRecord& record_of_index(uint32_t index);
 inline FiberRecord& record_of(const Fiber* fiber) {
     FiberRecord* record = fiber_records.find(fiber);
@@ -166,8 +167,8 @@ struct alignas(64) CordRecord {
     uint64_t poll_since;  // when the last poll ended, or the present one began
     uint64_t slept;       // in the present poll
 
-    // The number of the recording as in record_key(), without a generation; 0: none yet. A reader acquires the generation,
-    // or for the sums the key, which are released after the first values of all members below.
+    // The number of the recording as in record_key(), without a generation; 0: none yet. A reader acquires the
+    // generation, or for the sums the key, which are released after the first values of all members below.
     std::atomic<uint64_t> key;
     std::atomic<uint32_t> generation; // of the cord
     Relaxed<uint8_t> consumers;       // bits of Consumer; 0: the cord is not recorded
@@ -180,7 +181,7 @@ struct alignas(64) CordRecord {
     std::atomic<uint64_t> poll;
     std::atomic<uint64_t> sleep;
     Histogram slices; // for how long fibers had the thread
-    Histogram lags;   // from the end of a poll to the begin of the next, without sleeps
+    Histogram lags;   // from the end of a poll to the beginning of the next, without sleeps
     Histogram polls;  // how long polls took, without sleeps
 
     SumTable sums[sum_kinds]; // of fibers that have ended
@@ -191,7 +192,8 @@ struct alignas(64) CordRecord {
     std::atomic<uint32_t> asked; // the generation of the cord that the message is on its way to; 0: none
 };
 
-// The record of a cord's slot; null: no cord of it has ever been recorded. The second makes it; null: no memory.
+// The record of a cord's slot; null: no cord of the slot has ever been recorded. cord_record() makes the record; null:
+// no memory.
 CordRecord* cord_record_if_any(const Cord& cord);
 CordRecord* cord_record(Cord& cord);
 

@@ -13,7 +13,7 @@ namespace fiberrt {
 namespace {
 
 constexpr uint32_t tried_most = 16; // places that a key may have
-constexpr int copies_most = 1000;   // tries to copy a sum while its cord ends one fiber after the other; then take it
+constexpr int copies_most = 1000;   // tries to copy a sum while its cord changes it; the last one counts
 
 uint64_t load(const std::atomic<uint64_t>& member) { return member.load(std::memory_order_acquire); }
 void store(std::atomic<uint64_t>& member, uint64_t value) { member.store(value, std::memory_order_release); }

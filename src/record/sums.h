@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 // Sums of the times of fibers that have ended: by function, by name, by the scope that they were children of. Each cord
 // has a table for each kind, so the end of a fiber takes no lock. The tables have a fixed size; fibers that find no
-// place are summed up as `others`.
+// place are added to one sum, `others`.
 #pragma once
 
 #include "fiberrt.h"
@@ -28,11 +28,11 @@ struct Times {
     void add(const Times& other);
 };
 
-// What fibers have in common that are summed up together.
+// What the fibers of one sum have in common.
 struct SumKey {
     static constexpr int name_words = FIBER_NAME_MAX / sizeof(uint64_t);
     uint64_t number;           // the address of the function; the handle of the scope, 0: none; a name's hash
-    uint64_t name[name_words]; // by name
+    uint64_t name[name_words]; // of sums by name; otherwise zeros
 
     bool operator==(const SumKey& other) const = default;
 };
@@ -52,12 +52,13 @@ class SumTable {
 public:
     static constexpr uint32_t places = 512;
 
-    // Adds the times of so many fibers that have ended. For the cord's thread. by_scope: key.number is a scope's handle.
+    // Adds the times of `fibers` fibers that have ended. For the cord's thread. by_scope: key.number is a scope's
+    // handle.
     void add(const SumKey& key, uint64_t fibers, const Times& times, bool by_scope);
     void clear(); // for the cord's thread
 
-    // Calls visit(sum, others) for each sum, on any thread. others: the sum has no key. It comes first, because other sums
-    // may move there meanwhile: these may be missing, and are not told twice.
+    // Calls visit(sum, others) for each sum, on any thread. others: this is the sum without a key. It comes first,
+    // because another sum may move into it meanwhile: visit may then miss that sum, but never gets it twice.
     template <class Visit>
     void each(Visit visit) const {
         for (uint32_t i = places + 1; i-- > 0;) {
@@ -85,8 +86,8 @@ private:
     static Sum read(const Place& place);
     static void add_to(Place& place, uint64_t fibers, const Times& times);
 
-    // Changes that have begun, and that have ended: equal while none is under way. A reader tries again if there was one
-    // while it read. Each store of a change is a release, and each load of a reader an acquire.
+    // Changes that have begun, and that have ended: equal while none is under way. A reader tries again if there was
+    // one while it read. Each store of a change is a release, and each load of a reader an acquire.
     std::atomic<uint32_t> begun_;
     std::atomic<uint32_t> settled_;
     Place places_[places + 1]; // the last: others

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// Reads the clocks that a trace is compared by with those of other programs.
+// Reads the clocks by which Perfetto lays a trace over those of other programs.
 #include "trace/clocks.h"
 
 #include "core/environment.h"

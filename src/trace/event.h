@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// What a cord notes in its ring while it is traced, in the order in which it happened. The writer makes a trace of it
+// The events that a cord notes in its ring while it is traced, in their order. The writer makes a trace of them
 // (trace/story.h).
 #pragma once
 
@@ -23,14 +23,14 @@ enum class What : uint8_t {
     begin,    // a slice of the program's begins on `subject`. text: its name
     end,      // it ends
     value,    // a counter of the program's has the value `object`. text: its name
-    dropped,  // `object` events were dropped since then: there was no room
+    dropped,  // from this time on, `object` events were dropped: there was no room
     leaves,   // the cord ends, or is no longer traced
 };
 
 struct Event {
     uint64_t time; // of the recorder's clock (record/clock.h)
     uint64_t subject;
-    uint64_t object; // parks: the address of a primitive, or the handle of a fiber, a cord or a scope; 0: none
+    uint64_t object; // parks: the address of a primitive, or the handle of a fiber or a cord; 0: none
     int32_t number;  // parks: an operation's descriptor; a primitive's text, as wait_text_number has it
     What what;
     uint8_t state;  // parks: the State; runs: the Kind

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// What the writer knows of the cords, and of each fiber that their events have spoken of.
+// What the writer knows of the cords, and of each fiber that their events name.
 #pragma once
 
 #include "core/fiber.h"
@@ -11,16 +11,16 @@
 
 namespace fiberrt::trace {
 
-// What the fiber does. The slice of a run, and that of a fiber that is runnable, are written at their ends: all is known
-// then. That of a wait is written at once, and is open.
+// What the fiber does. The writer writes the slice of a run, or of the time in which a fiber is runnable, when it ends,
+// because all is known then. It writes the slice of a wait when the wait begins, and leaves it open.
 enum class Phase : uint8_t { unknown, runs, is_runnable, waits };
 
 struct Known {
     uint64_t id;       // the fiber that the rest is about: the last one of the slot
     int64_t since;     // when the phase began
-    int64_t runnable;  // runs: since when it was runnable before its first run, if that is not written yet; else 0
-    Event parked;      // runs, once it has stopped: why
-    int64_t until;     // and when; 0: it has not
+    int64_t runnable;  // in the phase runs: since when it was runnable before, if that is not written yet; else 0
+    Event parked;      // in the phase runs: why the fiber has stopped, if it has
+    int64_t until;     // in the phase runs: when it stopped; 0: it has not
     uint64_t flow;     // the arrow that ends at its next run; 0: none
     uint64_t function; // 0: not known
     uint64_t holder;   // the fiber that holds the lock that it waits for next; 0: none
@@ -28,7 +28,7 @@ struct Known {
     Phase phase;
     Kind kind;
     bool described;       // its track is in the trace
-    bool spans_described; // and the track of its slices
+    bool spans_described; // the track of its slices of the program is in the trace
     uint16_t spans;       // how many slices of the program's are open
     char name[FIBER_NAME_MAX];
 };
@@ -50,7 +50,8 @@ struct KnownCord {
 // The records of fibers, by the index of the fiber's slot. They are made when they are needed.
 class KnownFibers {
 public:
-    // The record of the slot of this fiber. It may be about another fiber, or about none: id 0. Null: there is no memory.
+    // The record of the slot of this fiber. It may be about another fiber, or about none: id 0. Null: there is no
+    // memory.
     Known* at(uint64_t id);
     // The record of this fiber; null: there is none.
     Known* find(uint64_t id) {

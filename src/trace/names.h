@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// The names that a trace has already: a name that comes again is written as its number. When the table is full it is
-// emptied, and the trace says that all numbers are void.
+// The names that a trace has already: the writer writes such a name as its number. When the table is full, the writer
+// empties it, and the trace says that all numbers are void.
 #pragma once
 
 #include <stddef.h>
@@ -10,7 +10,7 @@ namespace fiberrt::trace {
 
 class Names {
 public:
-    // The number of a name, from 1 on. fresh: it has just been given. 0: the table is full.
+    // The number of a name, from 1 on. fresh: this call has given the number. 0: the table is full.
     uint32_t number_of(const char* name, size_t length, bool& fresh);
     void empty();
 
@@ -29,8 +29,8 @@ private:
     char bytes_[bytes_most];
 };
 
-// Copies text and replaces what is not UTF-8, and control characters, by '?'. Cuts it to `most` bytes, not within a
-// character. Returns the length.
+// Copies text, with a '?' for each control character and for bytes that are not UTF-8. Cuts it to `most` bytes, not
+// within a character. Returns the length.
 size_t clean_text(char* out, size_t most, const char* text, size_t length);
 
 } // namespace fiberrt::trace

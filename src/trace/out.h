@@ -16,10 +16,10 @@ public:
     void open(int fd);
     void close();
 
-    // Writes all of it. Waits for a reader that does not read, until hurry() says for how long.
+    // Writes all of it. Waits for a reader that does not read, without a limit until hurry() sets one.
     void write(const uint8_t* bytes, size_t size);
 
-    // From now on writes wait for at most this long in all, or fail with -ETIMEDOUT. Any thread.
+    // From now on, writes wait for at most this long in all, then fail with -ETIMEDOUT. Any thread may call it.
     void hurry(int64_t most_ns);
 
     int error() const { return error_; } // 0, or why nothing more is written

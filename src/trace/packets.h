@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 // Writes a trace in Perfetto's format: a list of packets, each of them a track's description, the begin or the end of a
-// slice, an instant, or a counter's value. All packets are of one sequence, so that a name is written once.
+// slice, an instant, or a counter's value. All packets are of one sequence, so the writer writes a name only once.
 //
 // Packets need not be in the order of time; packets of one track and one time must be.
 #pragma once
@@ -35,7 +35,7 @@ struct Note {
     const char* string;
 };
 
-// The times of three clocks at one moment: so traces of other programs can be laid beside this one.
+// The times of three clocks at one moment: by them Perfetto can show this trace together with those of other programs.
 struct Clocks {
     int64_t monotonic;
     int64_t boot;
@@ -59,8 +59,8 @@ public:
     void track(uint64_t track, uint64_t parent, const char* name);
     void counter(uint64_t track, uint64_t parent, const char* name);
 
-    // A slice of a track, which lies within the slices that the track has open. flow: ties the slice to those where
-    // arrows begin; flows: to those where they end.
+    // A slice of a track, which lies within the slices that the track has open. Two slices with the same flow have an
+    // arrow between them.
     struct Slice {
         uint64_t track;
         int64_t time;
@@ -68,9 +68,9 @@ public:
         size_t name_length;
         const Note* notes;
         size_t note_count;
-        const uint64_t* flows; // that begin here
+        const uint64_t* flows; // of the arrows that begin here
         size_t flow_count;
-        uint64_t flow_here; // that ends here; 0: none
+        uint64_t flow_here; // of the arrow that ends here; 0: none
     };
     void begin(const Slice& slice) { event(slice, 1); }
     void instant(const Slice& slice) { event(slice, 3); }

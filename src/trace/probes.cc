@@ -45,7 +45,7 @@ const Op* op_of(const Fiber* fiber) {
 
 int descriptor_of(const Op& op) { return op.code == OpCode::close ? int(op.offset) : op.fd; }
 
-// Why a fiber waits: the object is the address of a primitive or the handle of a fiber or cord, else 0.
+// Why a fiber waits. object: the address of a primitive, or the handle of a fiber or cord, or 0.
 struct Reason {
     char text[80];
     int descriptor;
@@ -136,7 +136,7 @@ void follow(bool wanted) {
     MutexGuard guard(probes_mutex);
     if (wanted == probes_fire) return;
     int error = wanted ? recorder_want(Consumer::probes, &probes_consumer) : recorder_want_no_more(Consumer::probes);
-    if (!error) probes_fire = wanted; // else the next poll tries again
+    if (!error) probes_fire = wanted; // otherwise the next poll tries again
 }
 
 bool probes_begin() {

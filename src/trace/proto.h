@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 // Writes protobuf's wire format: a field is its number and its type, then its value. A message within a message has its
-// length in front, which is known only at its end: it is two bytes here, always, so a message may have 16383 bytes.
+// length in front, which is known only at its end. Here the length always has two bytes, so a message may have 16383
+// bytes.
 #pragma once
 
 #include <stddef.h>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 // The ring by which a cord hands its events to the writer: the cord's thread puts events in, the writer takes them out.
-// The cord never waits. An event that finds no room is dropped and counted; the count follows as an event of its own as
-// soon as half of the ring is free.
+// The cord never waits. If there is no room, the cord drops the event and counts it; the count follows as an event of
+// its own as soon as half of the ring is free.
 #pragma once
 
 #include "trace/event.h"
@@ -25,7 +25,7 @@ public:
     // The ring has two owners, the cord and the writer. The last that leaves it frees it.
     void leave();
 
-    const uint32_t session; // of which trace it is
+    const uint32_t session; // the number of its trace
 
     // For the cord.
     void put(const Event& event) {
@@ -41,7 +41,8 @@ public:
     void put(Event event, const char* text, size_t length);
     void close() { closed_.store(true, std::memory_order_release); } // the cord puts no more events in
 
-    // For the writer. look() finds the events that are there by now; closed() before it tells whether these are the last.
+    // For the writer. look() finds the events that are there by now. If closed() was true before look(), they are the
+    // last.
     bool closed() const { return closed_.load(std::memory_order_acquire); }
     // Acquire: an event below the tail is whole.
     void look() { seen_ = tail_.load(std::memory_order_acquire); }
@@ -88,7 +89,7 @@ private:
     std::atomic<bool> closed_{false};
     // The writer's line.
     alignas(64) std::atomic<uint64_t> head_{0}; // slots given back so far
-    uint64_t taken_ = 0;                        // and those that are not given back yet
+    uint64_t taken_ = 0;                        // slots taken so far
     uint64_t seen_ = 0;                         // tail_ at the last look
 };
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// Starts and stops traces, and has the writer's thread.
+// Starts and stops traces, and runs the writer's thread.
 #include "trace/session.h"
 
 #include "base/keep_errno.h"
@@ -40,7 +40,7 @@ constexpr int64_t rest_least_ns = 5'000'000;    // how long the writer rests aft
 constexpr int64_t rest_most_ns = 160'000'000;   // and after it has found none, again and again
 constexpr int64_t stop_most_ns = 2'000'000'000; // how long the stop waits for a reader that does not read
 
-constinit pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER; // protects what follows, up to `rings`
+constinit pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER; // protects the variables up to `rings`
 Story* story;                                                // null: there is no trace
 pthread_t thread;
 bool has_thread;
@@ -97,7 +97,7 @@ Ring* earliest(uint64_t until, uint64_t* next) {
 }
 
 // Takes the events of all cords, in the order of time: a slot of a fiber, say, may go from one cord to another. until:
-// later events stay for the next time, as another cord may still be about to note an earlier one.
+// later events stay for the next time, because another cord may be about to note an earlier one.
 uint64_t take_all(uint64_t until) {
     uint64_t taken = 0;
     uint64_t next;
@@ -167,7 +167,7 @@ void* write_all(void*) {
 
 void stop_at_exit() { stop(); }
 
-// Has the trace written when the program ends by exit(). 0, -ENOMEM.
+// Makes exit() complete the trace. 0, -ENOMEM.
 int exit_watch() {
     if (!exit_is_watched && atexit(stop_at_exit) != 0) return -ENOMEM;
     exit_is_watched = true;
@@ -220,8 +220,8 @@ int story_end() {
     return figures.error;
 }
 
-// Ends the trace; the caller has the mutex. Cords of other threads may still note events in their rings, until they
-// receive the recorder's message: these are of no trace.
+// Ends the trace; the caller holds the mutex. Cords of other threads may still note events in their rings, until they
+// receive the recorder's message: these events are in no trace.
 int stop_locked() {
     number = 0;
     tap_close();
@@ -240,7 +240,7 @@ int stop_locked() {
     return story_end();
 }
 
-// The caller has the mutex. at_begin: before the first cord, for the environment variable.
+// The caller holds the mutex. at_begin: before the first cord, for the environment variable.
 int start_locked(int fd, bool at_begin) {
     void* memory = mmap(nullptr, sizeof(Story), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (memory == MAP_FAILED) {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 // A trace of the process: from its start to its stop, all cords note their events in rings, and a thread writes them.
-// One trace at a time. In a simulation there is no thread: the rings are emptied by the cord that has half filled its
-// own, and at the stop.
+// One trace at a time. In a simulation there is no thread: a cord whose ring is half full empties all rings, and so
+// does the stop.
 #pragma once
 
 #include "base/relaxed.h"

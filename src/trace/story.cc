@@ -63,8 +63,8 @@ void Story::open(int fd, const Clocks& clocks, bool simulated) {
 }
 
 void Story::take(KnownCord& cord, const Event& event, int64_t time, const char* text) {
-    // If the thread has changed its processor, whose counter is some ticks behind, the event has an earlier time than the
-    // last one.
+    // If the thread has changed its processor, whose counter is some ticks behind, the event has an earlier time than
+    // the last one.
     if (time < cord.last && event.what != What::cord) time = cord.last;
     cord.last = time;
     switch (event.what) {
@@ -110,7 +110,7 @@ Known* Story::known(KnownCord& cord, uint64_t id, int64_t time) {
     Known* fiber = fibers_.at(id);
     if (!fiber) return nullptr;
     if (fiber->id == id) return fiber;
-    if (id_generation(fiber->id) > id_generation(id)) return nullptr; // another cord's ring has told of it
+    if (id_generation(fiber->id) > id_generation(id)) return nullptr; // another cord's ring had its event
     if (cord.runs == fiber->id) run_ends(cord, time);
     forget(*fiber, time);
     fiber->id = id;
@@ -145,7 +145,7 @@ const char* Story::name_of_function(uint64_t function) {
     return kept.name;
 }
 
-// How the tracks call the fiber.
+// The fiber's name in its tracks.
 const char* Story::label(const Known& fiber) {
     if (fiber.name[0]) return fiber.name;
     if (fiber.function && !is_internal(fiber.kind)) return name_of_function(fiber.function);
@@ -205,8 +205,8 @@ void Story::phase_ends(KnownCord& cord, Known& fiber, int64_t time) {
     fiber.phase = Phase::unknown;
 }
 
-// The fiber that has run has the thread no longer. Its stop came before the wakes that it has made, so its run is written
-// only now.
+// The fiber that ran no longer has the thread. Its stop came before the wakes that it made, so its run is written only
+// now.
 void Story::run_ends(KnownCord& cord, int64_t time) {
     Known* fiber = cord.runs ? fibers_.find(cord.runs) : nullptr;
     if (fiber && fiber->phase == Phase::runs) {
@@ -217,7 +217,7 @@ void Story::run_ends(KnownCord& cord, int64_t time) {
     cord.flow_count = 0;
 }
 
-// Begins the phase that the last `parks` has told of.
+// Begins the phase of the last `parks` event.
 void Story::after_run(Known& fiber, int64_t time) {
     fiber.since = time;
     switch (State(fiber.parked.state)) {
@@ -245,7 +245,7 @@ void Story::runs(KnownCord& cord, const Event& event, int64_t time) {
     if (!fiber) return;
     if (event.object) fiber->function = event.object;
     fiber->kind = Kind(event.state);
-    // A fiber names itself in its first run, most often, so its track is described after that.
+    // Most often a fiber gets its name in its first run, so the writer describes its track after that run.
     bool first = fiber->phase == Phase::is_runnable && !fiber->described;
     if (!first) phase_ends(cord, *fiber, time);
     fiber->runnable = first ? fiber->since : 0;
@@ -333,7 +333,7 @@ void Story::ended(KnownCord& cord, const Event& event, int64_t time) {
     if (fiber->phase != Phase::runs) phase_ends(cord, *fiber, time); // it has never run
 }
 
-// The cord's events are not whole, or end: ends all slices of it and its fibers.
+// Some of the cord's events are missing, or its events end: ends all slices of the cord and its fibers.
 void Story::all_end(KnownCord& cord, int64_t time) {
     while (cord.open) slice_ends(cord, time);
     fibers_.each([&](Known& fiber) {
@@ -346,7 +346,7 @@ void Story::all_end(KnownCord& cord, int64_t time) {
     cord.flow_count = 0;
 }
 
-// What the fibers have done since then is not known.
+// Events were dropped, so it is not known what the fibers have done since then.
 void Story::drops(KnownCord& cord, int64_t time, uint64_t dropped) {
     all_end(cord, time);
     cord.dropped += dropped;
@@ -381,7 +381,7 @@ void Story::slice_begins(KnownCord& cord, int64_t time, const char* name) {
 }
 
 void Story::slice_ends(KnownCord& cord, int64_t time) {
-    if (!cord.open) return; // its begin was before the trace, or was dropped
+    if (!cord.open) return; // it began before the trace, or its event was dropped
     cord.open--;
     packets_.end(cord.id, time);
 }
@@ -402,7 +402,7 @@ void Story::span_begins(KnownCord& cord, const Event& event, int64_t time, const
 
 void Story::span_ends(const Event& event, int64_t time) {
     Known* fiber = fibers_.find(event.subject);
-    if (!fiber || !fiber->spans) return; // its begin was before the trace, or was dropped
+    if (!fiber || !fiber->spans) return; // it began before the trace, or its event was dropped
     fiber->spans--;
     packets_.end(spans_of(fiber->id), time);
 }

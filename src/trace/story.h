@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// Makes the packets of a trace of the events that the cords have noted.
+// Makes the packets of a trace from the events that the cords have noted.
 //
 // A cord is a thread's track: a slice for each run of a fiber, and for each sleep. A fiber has a track below the
 // process: slices for its runs, for the time in which it was runnable, and for its waits, by their reason. The
@@ -20,7 +20,8 @@ public:
     void open(int fd, const Clocks& clocks, bool simulated);
     // time: the event's, in nanoseconds.
     void take(KnownCord& cord, const Event& event, int64_t time, const char* text);
-    // There are no more events of this cord: writes what its fibers do, as open slices. dropped: in all.
+    // There are no more events of this cord: writes what its fibers do, as open slices. dropped: the cord's dropped
+    // events in all.
     void finish(KnownCord& cord, uint64_t dropped);
     void close();   // ends the trace
     void discard(); // in a fork's child: forgets all, writes nothing, and closes its descriptor

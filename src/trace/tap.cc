@@ -167,7 +167,7 @@ void cord_begins(Cord& cord, uint64_t now) {
     });
 }
 
-// The cord ends, or the trace does: then the slices stay open.
+// The cord ends, or the trace does. In the second case the slices stay open.
 void cord_ends(Cord& cord, uint64_t now) {
     Ring*& ring = rings_of_cords[cord.index];
     if (!ring) return;

@@ -173,7 +173,7 @@ std::vector<const Fiber*> Model::fibers(Sort sort, bool backwards, const std::st
         switch (sort) {
         case Sort::cpu: entry.key = rates(fiber).cpu.value_or(fiber.state == "running" ? 100 : -1); break;
         case Sort::waits:
-            // Dead-locked ones first, then waiting ones; the longer a fiber has waited, the earlier.
+            // Deadlocked ones first, then waiting ones; the longer a fiber has waited, the earlier.
             entry.key = is_dead_locked(fiber.id)   ? 300
                         : fiber.state == "waiting" ? 150 + rates(fiber).wait.value_or(0)
                                                    : rates(fiber).wait.value_or(0);

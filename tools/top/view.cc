@@ -61,7 +61,7 @@ const char* text_of(Sort sort) {
     return "";
 }
 
-// ---- The head: the process, its cords, its dead-locks
+// ---- The head: the process, its cords, its deadlocks
 
 void put_head(const Model& model, const View& view, int width, std::vector<Line>& out) {
     const Sample& sample = model.sample();
@@ -110,8 +110,8 @@ void put_dead_locks(const Model& model, int width, size_t most, std::vector<Line
     const auto& circles = model.sample().dead_locks;
     for (size_t i = 0; i < circles.size() && i < most; i++) {
         std::string text = circles.size() > most && i + 1 == most
-                               ? "DEAD-LOCKS: " + std::to_string(circles.size() - i) + " more"
-                               : "DEAD-LOCK:";
+                               ? "DEADLOCKS: " + std::to_string(circles.size() - i) + " more"
+                               : "DEADLOCK:";
         if (text.ends_with(':')) {
             for (uint64_t id : circles[i]) text += ' ' + model.name_of_fiber(id) + " ->";
             text += ' ' + (circles[i].empty() ? "" : model.name_of_fiber(circles[i][0]));
@@ -208,7 +208,7 @@ std::vector<Line> stack_lines(const Model& model, uint64_t id) {
                    model.is_dead_locked(id) ? Style::dead_lock : Style::plain});
     for (const auto& circle : model.sample().dead_locks) {
         if (std::find(circle.begin(), circle.end(), id) == circle.end()) continue;
-        std::string text = "  dead-lock:";
+        std::string text = "  deadlock:";
         for (uint64_t member : circle) text += ' ' + model.name_of_fiber(member) + " ->";
         out.push_back({text + ' ' + model.name_of_fiber(circle[0]), Style::dead_lock});
     }
@@ -265,7 +265,7 @@ void draw_help(int width, std::vector<Line>& out) {
         "+  -                              look less or more often",
         "q                                 quit",
         "",
-        "Red fibers are in a dead-lock. CPU% is the part of one processor that a cord's",
+        "Red fibers are in a deadlock. CPU% is the part of one processor that a cord's",
         "thread used since the last look, and the part of the time in which a fiber ran.",
         "STACK is the memory of its stack. '-' is a figure that is not known; 't' makes",
         "the process count the times of fibers.",
