@@ -62,8 +62,7 @@ static int64_t credit(void *unused) {
 
 static int64_t hog(void *unused) {
     (void)unused;
-    int result =
-        fiber_event_wait(&a_is_locked); /* so the fibers of the deadlock wait for each other before it shows */
+    int result = fiber_event_wait(&a_is_locked); /* so the fibers of the deadlock wait for each other before it shows */
     if (result < 0) return result;
     for (int round = 1; fiber_sleep(FIBER_MSEC(1)) == 0; round++) {
         int64_t until = fiber_now() + FIBER_MSEC(20);

@@ -133,9 +133,9 @@ def check_values(families, told):
             expected = len([fiber for fiber in of_cord if fiber["state"] == state])
             found = value(families, "fiberrt_fibers", cord=label, state=state)
             check(f"{expected} fibers are {state} on the cord {cord['name']!r}", found == expected, str(found))
-    check("one deadlock", value(families, "fiberrt_dead_locks") == 1 and value(families, "fiberrt_dead_locked_fibers") == 2)
+    check("one deadlock", value(families, "fiberrt_deadlocks") == 1 and value(families, "fiberrt_deadlocked_fibers") == 2)
     for name in ("left", "right"):
-        check(f"{name} is in the deadlock", value(families, "fiberrt_named_dead_locked_fibers", name=name) == 1)
+        check(f"{name} is in the deadlock", value(families, "fiberrt_named_deadlocked_fibers", name=name) == 1)
     check("fibers by name", value(families, "fiberrt_named_fibers", name="sleeper") == 200)
     check("all fibers have a name's place", value(families, "fiberrt_named_fibers") == len(told["fibers"]))
     check("a pool with its workers", value(families, "fiberrt_pool_workers") >= 1)

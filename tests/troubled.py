@@ -55,8 +55,8 @@ def test_metrics(metrics):
     def of(*key):
         return values.get(key, 0.0)
 
-    check("the metrics have the deadlock", of("fiberrt_dead_locks") == 1 and all(
-        of("fiberrt_named_dead_locked_fibers", name) == 1 for name in DEBIT_AND_CREDIT), metrics)  # fmt: skip
+    check("the metrics have the deadlock", of("fiberrt_deadlocks") == 1 and all(
+        of("fiberrt_named_deadlocked_fibers", name) == 1 for name in DEBIT_AND_CREDIT), metrics)  # fmt: skip
     others = sum(value for key, value in values.items() if key[0] == "fiberrt_named_run_seconds_total" and key[1:] not in
                  [(), ("hog",)])  # fmt: skip
     check("the metrics have the hog: it has run for longer than all other fibers with names",

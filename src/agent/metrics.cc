@@ -82,9 +82,9 @@ void put_fibers(Exposition& out, const Figures& figures) {
 }
 
 void put_dead_locks(Exposition& out, const DeadLocks& found) {
-    out.family("fiberrt_dead_locks", "gauge", "Circles of fibers that wait for each other for ever.");
+    out.family("fiberrt_deadlocks", "gauge", "Circles of fibers that wait for each other for ever.");
     out.begin().value(found.circles);
-    out.family("fiberrt_dead_locked_fibers", "gauge", "Fibers in these circles.");
+    out.family("fiberrt_deadlocked_fibers", "gauge", "Fibers in these circles.");
     out.begin().value(found.fibers);
 }
 
@@ -108,7 +108,7 @@ void put_names(Exposition& out, const Names& names) {
     out.family("fiberrt_named_fibers", "gauge", "Fibers by name, with the ones that have ended and are not joined.");
     for (int i = 0; i < count; i++) out.begin().label("name", most[i]->name).value(most[i]->fibers);
     if (others) out.begin().label("others", "1").value(others);
-    out.family("fiberrt_named_dead_locked_fibers", "gauge", "Fibers in deadlocks, by name.");
+    out.family("fiberrt_named_deadlocked_fibers", "gauge", "Fibers in deadlocks, by name.");
     for (const NameCount* name = names.first(); name; name = name->next) {
         if (name->dead_locked) out.begin().label("name", name->name).value(name->dead_locked);
     }

@@ -144,7 +144,8 @@ void recorder_forked(Cord* own) {
     });
     if (!consumers_in(recording.load(std::memory_order_relaxed))) return;
     // A new recording: the child's times begin at the fork.
-    recording.store(recording.load(std::memory_order_relaxed) + (uint64_t(1) << number_shift), std::memory_order_relaxed);
+    recording.store(recording.load(std::memory_order_relaxed) + (uint64_t(1) << number_shift),
+                    std::memory_order_relaxed);
     CordRecord* record = own ? cord_record(*own) : nullptr;
     if (record) follow(*own, *record);
 }
