@@ -155,7 +155,7 @@ Line fiber_line(const Model& model, const Fiber& fiber, const View& view, const 
     return {row(columns, values, width), style};
 }
 
-// Finds the row of the fiber that the user has selected. If it has gone, the fiber in its place is selected.
+// Finds the row of the selected fiber. If the fiber has gone, selects the fiber in its place.
 void follow_selection(const std::vector<const Fiber*>& fibers, View& view, size_t rows) {
     if (fibers.empty()) {
         view.row = view.scroll = 0;
