@@ -119,7 +119,7 @@ void put_dead_locks(const Model& model, int width, size_t most, std::vector<Line
         out.push_back({fit(text, width), Style::dead_lock});
     }
     for (const std::string& text : model.sample().incomplete)
-        out.push_back({fit("Not told: " + text, width), Style::note});
+        out.push_back({fit("Incomplete: " + text, width), Style::note});
 }
 
 // ---- The list of fibers
