@@ -2,7 +2,7 @@
 /*
  * troubled.c - a program with four faults, on which to try the tools that look inside a program (docs/observing.md):
  *
- *     a deadlock     debit and credit, on two cords, each hold one mutex and wait for the other one
+ *     a deadlock      debit and credit, on two cords, each hold one mutex and wait for the other one
  *     a hog           hog computes 20 ms at a time, and all other fibers on the thread wait so long
  *     a slow consumer consume takes 20 ms for an item, so produce waits most of the time to send the next one
  *     a leak          forget waits for an event that is never set; produce spawns one such fiber for each item
@@ -62,8 +62,7 @@ static int64_t credit(void *unused) {
 
 static int64_t hog(void *unused) {
     (void)unused;
-    int result =
-        fiber_event_wait(&a_is_locked); /* so the fibers of the deadlock wait for each other before it shows */
+    int result = fiber_event_wait(&a_is_locked); /* so the fibers of the deadlock wait for each other before it shows */
     if (result < 0) return result;
     for (int round = 1; fiber_sleep(FIBER_MSEC(1)) == 0; round++) {
         int64_t until = fiber_now() + FIBER_MSEC(20);
