@@ -2,7 +2,7 @@
 /*
  * troubled.c - a program with four faults, on which to try the tools that look inside a program (docs/observing.md):
  *
- *     a deadlock     debit and credit, on two cords, each hold one mutex and wait for the other one
+ *     a deadlock      debit and credit, on two cords, each hold one mutex and wait for the other one
  *     a hog           hog computes 20 ms at a time, and all other fibers on the thread wait so long
  *     a slow consumer consume takes 20 ms for an item, so produce waits most of the time to send the next one
  *     a leak          forget waits for an event that is never set; produce spawns one such fiber for each item

@@ -176,7 +176,7 @@ void put_code_frames(Report& r, const CodeFrames& code) {
         r.put(" #");
         r.number(uint64_t(i));
         r.put(' ');
-        put_plain(r, frame.function[0] ? frame.function : "further frames are not told");
+        put_plain(r, frame.function[0] ? frame.function : "further frames are not known");
         if (frame.file[0]) {
             r.put(" (");
             put_plain(r, frame.file);

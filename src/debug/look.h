@@ -82,7 +82,7 @@ struct Snapshot {
     int64_t deadline;     // of the wait itself; `never`: none
     bool has_wait;        // state waiting, and `wait` is valid
     WaitSnapshot wait;
-    char reason[64];       // state yielding: why, in the words of the fiber's host (FIBER_OP_REASON); empty: not told
+    char reason[64];       // state yielding: why, in the words of the fiber's host (FIBER_OP_REASON); empty: none
     uint64_t reason_about; // with a reason: a fiber's handle, or another number of the host's; 0: none
     static constexpr int scopes_most = 8;
     ScopeSnapshot scopes[scopes_most]; // the innermost ones, innermost first

@@ -42,7 +42,7 @@ std::string plain(std::string_view text) {
     while (!text.empty()) {
         auto [bytes, columns] = first_of(text);
         if (columns < 0) {
-            // Of a character that this character set lacks, the following bytes belong to the same '?'.
+            // If this character set lacks a character, its following bytes belong to the same '?'.
             bool follows = (static_cast<unsigned char>(text[0]) & 0xc0) == 0x80;
             if (!follows) out += '?';
         } else {

@@ -34,7 +34,7 @@ int connect_to(int fd, const std::string& path) {
     return error;
 }
 
-// Another user may have made a socket where the path says: then its text is not that of the process.
+// Another user may have made a socket at this path: then its text is not that of the process.
 bool is_ours(int fd, pid_t& process) {
     ucred peer;
     socklen_t size = sizeof peer;
@@ -85,7 +85,7 @@ void Exchange::begin(const std::string& path, const std::string& request) {
         fail(path + ": the process that listens there belongs to another user");
         return;
     }
-    // A refusal may close the connection before the request is there; then its text is to be read.
+    // A refusal may close the connection before the request arrives; then the text of the refusal is still to read.
     std::string line = request + '\n';
     send(fd_, line.data(), line.size(), MSG_NOSIGNAL);
     fcntl(fd_, F_SETFL, O_NONBLOCK);

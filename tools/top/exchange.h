@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// One request to the agent and its answer. advance() never blocks, so that the screen answers keys meanwhile.
+// One request to the agent, and its answer. advance() never blocks, so the screen reacts to keys meanwhile.
 #pragma once
 
 #include <stdint.h>
@@ -19,10 +19,10 @@ public:
     Exchange(const Exchange&) = delete;
     Exchange& operator=(const Exchange&) = delete;
 
-    // Begins, and gives up an exchange under way. The rest is found by advance().
+    // Begins an exchange, and gives up the one under way. advance() finds its result.
     void begin(const std::string& path, const std::string& request);
 
-    // To be called when the descriptor is readable, or the time is over. Returns whether the exchange is complete.
+    // Call it when the descriptor is readable, or the time is over. Returns whether the exchange is complete.
     bool advance();
 
     // Waits for the end.

@@ -58,7 +58,7 @@ bool JsonReader::begin(char bracket) {
     return true;
 }
 
-// Whether a member or an element follows; else takes the closing bracket.
+// Whether a member or an element follows; if not, takes the closing bracket.
 bool JsonReader::next(char bracket) {
     if (failed_) return false;
     bool was_first = first_;

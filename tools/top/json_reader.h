@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// Reads JSON (RFC 8259) from front to back, without a tree: the caller asks for the values in the order of the text, and
-// skips those that it does not know. After a mistake in the text every call returns false; failed() tells.
+// Reads JSON (RFC 8259) from front to back, without a tree: the caller asks for the values in the order of the text,
+// and skips those that it does not know. After a mistake in the text every call returns false; failed() tells.
 #pragma once
 
 #include <stddef.h>
@@ -14,7 +14,7 @@ class JsonReader {
 public:
     explicit JsonReader(std::string_view text) : text_(text) {}
 
-    // An object: if (begin_object()) while (next_member(key)) ... one value each. Likewise an array.
+    // An object: if (begin_object()) while (next_member(key)) ... one value each. An array works in the same way.
     bool begin_object() { return begin('{'); }
     bool next_member(std::string& key);
     bool begin_array() { return begin('['); }

@@ -9,7 +9,8 @@ namespace top {
 
 namespace {
 
-// The slot of the handle: a short number for people (core/slots.h). Two fibers that live at one time have different ones.
+// The slot of the handle: a short number for people (core/slots.h). Two fibers that live at one time have different
+// ones.
 uint64_t slot_of(uint64_t id) { return id >> 32 & 0xffffff; }
 
 std::optional<double> rate(uint64_t now, uint64_t before, double seconds) {
@@ -78,14 +79,15 @@ const Cord* Model::cord_before(uint64_t id) const {
 }
 
 // Whether the cord has begun to count times since the first look. A cord begins at its next poll, so it may begin after
-// that look though the process has been told before.
+// that look although the request came before it.
 bool Model::began_to_count(uint64_t id) const {
     const Cord* now = cord(id);
     const Cord* before = cord_before(id);
     return now && before && now->elapsed_ns && !before->elapsed_ns;
 }
 
-// The processor time of a fiber that had its thread between the two samples, without times: that of the thread.
+// The processor time of a fiber that had its thread from one sample to the next, if the process counts no times: that
+// of the thread.
 std::optional<double> Model::cpu_of_lone(const Fiber& fiber, const Fiber& before) const {
     const Cord* its = cord(fiber.cord);
     if (!its || fiber.state != "running" || before.state != "running") return std::nullopt;

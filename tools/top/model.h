@@ -9,10 +9,10 @@
 
 namespace top {
 
-// Figures of the time between the two samples. Without a value: one of the samples lacks what they are made of.
+// Figures of the time between the two samples. Without a value: one of the samples lacks the members for it.
 struct FiberRates {
     std::optional<double> cpu;   // of one processor, in percent
-    std::optional<double> wait;  // of the time, in percent
+    std::optional<double> wait;  // the part of the time, in percent
     std::optional<double> turns; // per second
 };
 struct CordRates {
@@ -40,7 +40,7 @@ public:
     CordRates rates(const Cord& cord) const;
     bool is_dead_locked(uint64_t id) const { return dead_locked_.contains(id); }
 
-    // The name by which people know it: its own, or what there is instead.
+    // The name that people see: its own, or a substitute.
     std::string name(const Fiber& fiber) const;
     std::string name_of_fiber(uint64_t id) const;
     std::string name_of_cord(uint64_t id) const;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// What a process told about cords and fibers at one moment: fiber_dump_as's JSON, as the agent sends it.
+// What a process told about cords and fibers at one moment: the JSON of fiber_dump_as, as the agent sends it.
 #pragma once
 
 #include <optional>
@@ -18,7 +18,7 @@ struct Frame {
     uint64_t offset = 0;
 };
 
-// Times and counts that a process has only while it keeps accounts of them.
+// The times of a fiber, which a process has only while accounting is on.
 struct Times {
     uint64_t run_ns = 0;
     uint64_t runnable_ns = 0;
@@ -31,7 +31,7 @@ struct Fiber {
     std::string name;
     uint64_t cord = 0;
     std::string state;
-    bool still = false; // the members about the wait are told
+    bool still = false; // the members about the wait are known
     bool main_flow = false;
     bool cancelled = false;
     std::string wait;
@@ -72,7 +72,7 @@ struct Sample {
     std::vector<Cord> cords;
     std::vector<Fiber> fibers;
     std::vector<std::vector<uint64_t>> dead_locks;
-    std::vector<std::string> incomplete; // what could not be told
+    std::vector<std::string> incomplete; // sentences that say what the dump lacks
 };
 
 // Reads the JSON. False: `error` says why it is no such text.

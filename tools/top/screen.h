@@ -38,7 +38,7 @@ public:
     int width() const;
     int height() const;
     void draw(const std::vector<Line>& lines);
-    int key(); // does not wait: key_none
+    int key(); // does not wait; key_none: there is no key
 
 private:
     bool is_open_ = false;

@@ -29,7 +29,7 @@ volatile sig_atomic_t ended_by; // a signal that ends the program
 
 void note_signal(int signal) { ended_by = signal; }
 
-// The signals that end the program are blocked, except while it waits: so none is missed.
+// The program blocks the signals that end it, except while it waits, so it misses none.
 class Signals {
 public:
     Signals() {
@@ -101,7 +101,7 @@ private:
     int64_t interval_ns_;
     int64_t next_ns_ = 0;       // when to look next
     bool wants_frames_ = false; // of the selected fiber
-    bool set_times_ = false;    // the process is to count times, or to stop that
+    bool set_times_ = false;    // the next request turns the times on or off
     bool times_are_ours_ = false;
     bool gone_ = false;
 };
@@ -133,7 +133,7 @@ void Session::answered() {
     const std::string& error = exchange_.error();
     if (asked == Ask::times) {
         set_times_ = false;
-        bool changed = error.empty() && exchange_.text() == "ok\n"; // else they were counted already, by other means
+        bool changed = error.empty() && exchange_.text() == "ok\n"; // otherwise the process counted them already
         if (changed) times_are_ours_ = !times_are_ours_;
         view_.note = !error.empty()    ? error
                      : !changed        ? "times are counted already"

@@ -19,8 +19,8 @@ struct Options {
 // Takes one sample. False: error says why.
 bool take_sample(const Place& place, const std::string& request, Sample& out, std::string& error);
 
-// Shows the screen until the user quits. Returns false, and why, if there is no screen or nothing to show. A signal that
-// ends the program ends it here, after the terminal has been restored.
+// Shows the screen until the user quits. Returns false, and why, if there is no screen or nothing to show. A signal
+// that ends the program ends it here, after the terminal has been restored.
 bool show_screen(const Place& place, const Options& options, std::string& error);
 
 } // namespace top

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// fiberrt-top: shows the fibers of a running process. It asks the process's agent (src/agent), which a process starts by
-// fiber_agent_start or FIBERRT_TOP. See docs/top.md.
+// fiberrt-top: shows the fibers of a running process. It asks the process's agent (src/agent), which a process starts
+// by fiber_agent_start or FIBERRT_TOP. See docs/top.md.
 #include "columns.h"
 #include "exchange.h"
 #include "model.h"
@@ -35,9 +35,8 @@ const char usage[] =
     "  --once              print all fibers once, as text\n"
     "  --json              print the process's answer, with the frames of all stacks, as JSON\n"
     "  --stacks            print equal stacks with the number of their fibers\n"
-    "  --interval SECONDS  the time between two looks (default 1). --once looks twice, and with 0 once: then there "
-    "are\n"
-    "                      no rates\n"
+    "  --interval SECONDS  the time between two looks (default 1). --once looks twice; with 0 it looks once, and\n"
+    "                      shows no rates\n"
     "  --sort KEY          cpu, waits, stack, name or number\n"
     "  --times             let the process count the times of its fibers meanwhile\n"
     "  --help              print this text\n"
@@ -170,7 +169,7 @@ int columns_of_output() {
     return columns >= 40 && columns <= 1000 ? columns : 80;
 }
 
-std::string counts_times_for_us; // the socket of the process that counts times only for this program
+std::string counts_times_for_us; // the socket of the process, if it counts times only for this program
 
 void count_no_times() {
     if (counts_times_for_us.empty()) return;

@@ -119,7 +119,7 @@ void put_dead_locks(const Model& model, int width, size_t most, std::vector<Line
         out.push_back({fit(text, width), Style::dead_lock});
     }
     for (const std::string& text : model.sample().incomplete)
-        out.push_back({fit("Not told: " + text, width), Style::note});
+        out.push_back({fit("Incomplete: " + text, width), Style::note});
 }
 
 // ---- The list of fibers
@@ -155,7 +155,7 @@ Line fiber_line(const Model& model, const Fiber& fiber, const View& view, const 
     return {row(columns, values, width), style};
 }
 
-// Finds the row of the fiber that the user has selected. If it has gone, the fiber in its place is selected.
+// Finds the row of the selected fiber. If the fiber has gone, selects the fiber in its place.
 void follow_selection(const std::vector<const Fiber*>& fibers, View& view, size_t rows) {
     if (fibers.empty()) {
         view.row = view.scroll = 0;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// The screens as lines of text. Neither the terminal nor the process is needed for this.
+// The screens as lines of text. This part knows neither the terminal nor the process.
 #pragma once
 
 #include "model.h"

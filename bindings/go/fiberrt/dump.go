@@ -40,7 +40,7 @@ type DumpReport struct {
 	Groups      []FiberGroup  `json:"groups,omitempty"` // with DumpGrouped
 	Deadlocks   [][]ID        `json:"deadlocks"`        // each fiber waits for the next one, the last one for the first
 	WaitCircles []WaitCircle  `json:"wait_circles"`     // circles that may end
-	Incomplete  []string      `json:"incomplete"`       // sentences about what is missing, for want of memory
+	Incomplete  []string      `json:"incomplete"`       // what the dump lacks because there was no memory, in sentences
 }
 
 // CordInfo is a cord: a thread that runs fibers. Each [Run] has one, and each [Cord].
@@ -56,7 +56,7 @@ type CordInfo struct {
 	Polls          uint64 `json:"polls"`           // looks for I/O and timers
 	BlockingPolls  uint64 `json:"blocking_polls"`  // polls that put the thread to sleep
 	Ops            uint64 `json:"ops"`             // operations given to the kernel
-	OpsInFlight    uint64 `json:"ops_in_flight"`   // that have not ended
+	OpsInFlight    uint64 `json:"ops_in_flight"`   // operations that have not ended
 	Fibers         uint64 `json:"fibers"`          // now
 	Stacks         uint64 `json:"stacks"`          // of C code, in use
 	StacksFree     uint64 `json:"stacks_free"`
@@ -72,7 +72,7 @@ type CordInfo struct {
 	Polling *Spread       `json:"poll,omitempty"`  // how long polls take, without sleeps
 }
 
-// Spread says how durations spread. Each is too long by at most a sixteenth.
+// Spread says how durations spread. Each duration is too long by at most a sixteenth.
 type Spread struct {
 	Count uint64        `json:"count"`
 	P50   time.Duration `json:"p50_ns"` // half of them are not longer
@@ -85,7 +85,7 @@ type Spread struct {
 // WaitCircle is a circle of fibers that wait for each other, and that a deadline or another fiber may end.
 type WaitCircle struct {
 	Fibers []ID           `json:"fibers"`
-	Left   *time.Duration `json:"left_ns"` // until the first deadline in it; nil: there is none
+	Left   *time.Duration `json:"left_ns"` // until the first deadline in the circle; nil: there is none
 }
 
 // Dump writes a report for debugging, as text for people. Anywhere. The report has
@@ -162,7 +162,7 @@ func readDump(call string, flags DumpFlags) (*DumpReport, error) {
 	return report, nil
 }
 
-// Gives cords that have no name the names of their threads' own flows: "fiberrt.Run", and that of StartCord.
+// Gives a cord without a name the name of its main flow: "fiberrt.Run", or the name that StartCord gives.
 func (report *DumpReport) nameCords() {
 	names := map[ID]string{}
 	for i := range report.Fibers {

@@ -35,7 +35,7 @@ type FiberInfo struct {
 	Name      string `json:"name"`
 	Cord      ID     `json:"cord"`
 	State     string `json:"state"`     // "new", "runnable", "running", "waiting" or "dead"; "running" also in Go's hands
-	Still     bool   `json:"still"`     // it did not run while it was looked at; false: its wait is not told
+	Still     bool   `json:"still"`     // it did not run while the library looked at it; false: its wait is not known
 	MainFlow  bool   `json:"main_flow"` // of a thread: of a Run, the flow that runs its fibers
 	Cancelled bool   `json:"cancelled"`
 	Detached  bool   `json:"detached"` // true of every fiber of a Run

@@ -36,9 +36,9 @@ type Waits struct {
 	Lock     time.Duration // locks of C code
 	Channel  time.Duration // the library's channels, of C code
 	Fiber    time.Duration // the end of another fiber of C
-	Children time.Duration // of a scope of C
+	Children time.Duration // the children of a scope of C
 	Wakeup   time.Duration // of Go: Await, Join, Group.Wait, WaitOn, and Recv and Send once all fibers of the Run wait
-	Other    time.Duration // of Go: the next turn among the fibers of the Run; or Recv and Send before
+	Other    time.Duration // of Go: the next turn among the fibers of the Run; Recv and Send until all of them wait
 }
 
 // Total returns the sum.
@@ -77,7 +77,7 @@ type TimesSum struct {
 	Times
 	Name     string // with ByName
 	Function string // with ByFunction: the name of an exported C function, or its address
-	Others   bool   // fibers that have ended, and that found the cord's table of sums full
+	Others   bool   // fibers that have ended, and for which the cord's table of sums had no place
 }
 
 // The number of the accounting that is on, from 1; 0: it is off.
@@ -86,7 +86,7 @@ var accounting atomic.Uint32
 var accountings struct {
 	sync.Mutex
 	count uint32
-	ended map[string]goTimes // by name: of the fibers of Go that have ended during this accounting
+	ended map[string]goTimes // by name: the times of the fibers of Go that have ended during this accounting
 }
 
 // What Go has measured of a fiber.
@@ -125,7 +125,7 @@ func StartAccounting() error {
 	return nil
 }
 
-// Has the hubs measure. The caller holds the lock.
+// Makes the hubs measure. The caller holds the lock.
 func followAccounting() {
 	if accounting.Load() == 0 {
 		accountings.count++
@@ -134,7 +134,7 @@ func followAccounting() {
 	}
 }
 
-// Called once by each hub: the environment, or C code, may have turned accounting on.
+// Each hub calls this once, because the environment, or C code, may have turned accounting on.
 func noticeAccounting(fiber raw.Fiber) {
 	if _, result := raw.ReadTimes(fiber); result != -int(syscall.ENODATA) {
 		accountings.Lock()
@@ -183,8 +183,8 @@ func timesOf(in *raw.Times) Times {
 	return times
 }
 
-// Adds what Go has measured. For the library a fiber that Go has, or that waits for its turn there, does something
-// else.
+// Adds what Go has measured. The library counts a fiber that Go runs, or that waits in Go for its turn, as waiting for
+// something else.
 func (t *Times) add(measured goTimes) {
 	t.Turns += measured.turns
 	t.Run += measured.run
@@ -192,7 +192,7 @@ func (t *Times) add(measured goTimes) {
 }
 
 // SumTimes returns the times of all fibers of the process, also of those that have ended, added up. The sum with the
-// longest run time comes first. The flow of a Run that gives its fibers their turns has the name "fiberrt.Run".
+// longest run time comes first. The flow of a [Run] that gives the fibers their turns has the name "fiberrt.Run".
 // Anywhere. Since 0.1.
 //
 // The error is an [Error]: [syscall.ENODATA] if accounting is off; [syscall.ENOMEM]; [syscall.EINVAL] if by is unknown.

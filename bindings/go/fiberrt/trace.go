@@ -14,7 +14,7 @@ import (
 	"example.com/fiberrt/bindings/go/internal/raw"
 )
 
-// TraceOptions say where [StartTrace] writes. One of Path and File must be set.
+// TraceOptions say where [StartTrace] writes. Exactly one of Path and File must be set.
 type TraceOptions struct {
 	Path string   // the file, which is created or emptied; %p becomes the number of the process, and %% a single %
 	File *os.File // a file, pipe or socket open for writing; the trace uses a duplicate
@@ -26,17 +26,17 @@ type TraceOptions struct {
 // TraceStats are the figures of a trace.
 type TraceStats struct {
 	Events  uint64 // written so far
-	Dropped uint64 // events that were lost, because the memory for events was full
+	Dropped uint64 // events that were lost, because a cord's memory for events was full, or it had none
 	Bytes   uint64 // written so far
 	Err     error  // the error of the write that has ended the trace, or nil
 	Running bool   // the trace is not stopped yet
 }
 
 // StartTrace starts a trace of the process, which shows when each fiber waited and was runnable, why it waited, and the
-// slices of [Fiber.TraceBegin]. Perfetto reads it: see docs/tracing.md. There is one trace at a time. Other cords than
-// the caller's follow at their next poll. Anywhere. Since 0.1.
+// slices of [Fiber.TraceBegin]. Perfetto reads it: see docs/tracing.md. There is one trace at a time. Cords of other
+// threads follow at their next poll. Anywhere. Since 0.1.
 //
-// The error is an [Error]: [syscall.EINVAL] if not one of Path and File is set, or RingEvents is out of range;
+// The error is an [Error]: [syscall.EINVAL] if not exactly one of Path and File is set, or RingEvents is out of range;
 // [syscall.EBUSY] if there is a trace already; [syscall.EBADF] if File is closed; [syscall.EAGAIN], [syscall.ENOMEM],
 // or an error of open(2). In a simulation it is [syscall.ENOTSUP].
 func StartTrace(options TraceOptions) error {
@@ -83,7 +83,7 @@ func ReadTraceStats() TraceStats {
 }
 
 // TraceBegin begins a slice of the fiber in the trace, which [Fiber.TraceEnd] ends. Slices may lie within each other,
-// and waits within them; at the fiber's end they all end. Up to 255 bytes of name are kept, and none after a zero byte.
+// and waits within them; at the fiber's end they all end. The trace has the first 255 bytes of name, up to a zero byte.
 // While there is no trace, nothing happens. Since 0.1.
 //
 //	f.TraceBegin("request")
@@ -95,7 +95,7 @@ func (f *Fiber) TraceBegin(name string) error {
 	return f.traced("TraceBegin", raw.TraceBegin(f.handle, name))
 }
 
-// TraceEnd ends the slice that [Fiber.TraceBegin] has begun last. If none is open, nothing happens. Since 0.1.
+// TraceEnd ends the slice that the fiber began last and has not ended yet. If none is open, nothing happens. Since 0.1.
 //
 // The error is [ErrStopped], or nil.
 func (f *Fiber) TraceEnd() error {
@@ -110,8 +110,8 @@ func (f *Fiber) traced(call string, result int) error {
 	return nil
 }
 
-// WriteMetrics writes the figures of all cords and fibers as OpenMetrics text, the format of Prometheus. docs/top.md
-// lists the metrics. Anywhere. Since 0.1.
+// WriteMetrics writes the figures of all cords, fibers and pools as OpenMetrics text, the format of Prometheus.
+// docs/top.md lists the metrics. Anywhere. Since 0.1.
 //
 // The error is that of w; that of [os.Pipe]; or an [Error], [syscall.ENOMEM]. A part may have been written; a complete
 // text ends with "# EOF".

@@ -32,13 +32,13 @@ if TYPE_CHECKING:
 def dump(
     file: TextIO | None = None, *, grouped: bool = False, c_frames: bool = False, json: bool = False
 ) -> Dump | GroupedDump | None:
-    """Write every live fiber of every thread, the reason why it waits, and its stack, the innermost call last.
+    """Write every live fiber of every thread, the reason for its wait, and its stack, the innermost call last.
 
     file: sys.stderr by default. grouped: count the fibers whose states, waits and stacks are equal, the most frequent
     first. c_frames: also the frames of C code, the innermost first; a running fiber has none, unless it is the caller.
 
     json=True: write nothing, and return a dict that json.dumps() accepts, with the lists "cords" and "fibers" of the
-    whole process. A fiber has "id", "name", "cord", "state", "wait" (the reason why it waits, in words), "wait_left_ns"
+    whole process. A fiber has "id", "name", "cord", "state", "wait" (the reason for its wait, in words), "wait_left_ns"
     (nanoseconds until the deadline, or None), "parent" and more; a fiber of Python also has "python_frames", a list of
     dicts with "file", "line" and "function", the innermost frame first. Ids are strings of digits. With grouped=True,
     the dict has "groups" instead of "fibers": each has "count", "state", "wait" and the ids of some "fibers"; a group
@@ -89,7 +89,7 @@ def _frames_of(frame: FrameType | None) -> list[PythonFrame]:
 
 
 def _name_cords(dump: Dump | GroupedDump, cords: dict[str, int]) -> None:
-    """Give the cords without a name the names of their threads. cords: Python's number of the thread for a cord's id."""
+    """Give cords without a name the names of their threads. cords: Python's number of the thread for a cord's id."""
     names = _thread_names()
     for cord in dump["cords"]:
         if not cord["name"]:

@@ -8,8 +8,8 @@ from typing import NotRequired, TypedDict
 
 
 class PythonFrame(TypedDict):
-    file: str | None  # None, as for `line`: not known
-    line: int | None  # from 1
+    file: str | None  # None: not known
+    line: int | None  # from 1; None: not known
     function: str  # its __qualname__
 
 

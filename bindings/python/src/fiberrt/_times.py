@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 class Waits(NamedTuple):
-    """For how long a fiber has waited, by reasons, in seconds.
+    """For how long a fiber has waited, by the kind of the wait, in seconds.
 
     Attributes:
         time: sleeps.
@@ -44,9 +44,9 @@ class Times(NamedTuple):
         fibers: how many fibers these are.
         turns: how often they got the thread.
         run: how long they had it, also if they waited for the interpreter's lock meanwhile.
-        runnable: how long they could have run, while other fibers of their threads ran.
+        runnable: how long they were ready to run, while other fibers of their threads ran.
         wait: how long they waited.
-        waits: how long they waited for each kind of reason, Waits.
+        waits: how long they waited, by the kind of the wait: Waits.
     """
 
     fibers: int
@@ -58,7 +58,7 @@ class Times(NamedTuple):
 
 
 class Spread(NamedTuple):
-    """How durations spread, in seconds. Each one but `count` may be too long by a sixteenth.
+    """How durations spread, in seconds. Each one except `count` may be too long by a sixteenth.
 
     Attributes:
         count: the number of durations.
@@ -81,13 +81,13 @@ class ThreadTimes(NamedTuple):
     """The times of a thread since accounting was turned on, in seconds. elapsed is the sum of run, poll and sleep.
 
     Attributes:
-        elapsed: all.
-        run: in fibers.
-        poll: in looks for I/O, timers and messages.
-        sleep: in the kernel, waiting for any of these.
-        slices: how long a fiber has the thread each time, a Spread.
-        lags: from one poll to the next: so late may the thread notice I/O, a Spread.
-        polls: how long polls take, without sleeps, a Spread.
+        elapsed: the whole time.
+        run: the time in fibers.
+        poll: the time in looks for I/O, timers and messages.
+        sleep: the time in the kernel, waiting for any of these.
+        slices: how long a fiber has the thread each time; a Spread.
+        lags: from the end of a poll to the next one: the thread may notice I/O so late; a Spread.
+        polls: how long polls take, without sleeps; a Spread.
     """
 
     elapsed: float
@@ -108,7 +108,7 @@ def accounting(on: bool = True) -> None:
     the environment turns accounting on at the start. In the child of a fork it stays on, and all times begin at zero.
 
     Does nothing if accounting is on, or off, already. MemoryError: there is no memory for the times. OSError
-    (ENOTSUP): a thread in a simulation that may have no fibers.
+    (ENOTSUP): in a simulation, on a thread that may have no fibers.
     """
     _fiberrt.accounting(on)
 
@@ -129,9 +129,9 @@ def times(fiber: _fiberrt.Fiber[Any] | None = None) -> Times:
 def thread_times(thread: threading.Thread | None = None) -> ThreadTimes:
     """Return for how long a thread has run fibers, polled and slept: ThreadTimes, in seconds.
 
-    thread: None: the calling one. A thread whose main flow has called nothing of this package has no fibers, and so has
-    a threading.Thread that monkey.patch() has made a fiber. If the thread has not noticed that accounting is on, all is
-    zero.
+    thread: None: the calling one. A thread whose main flow has called nothing of this package has no fibers. Neither
+    has a threading.Thread that monkey.patch() has made a fiber. If the thread has not noticed that accounting is on,
+    all times are zero.
 
     RuntimeError: accounting is off. ValueError: the thread has no fibers.
     """
@@ -147,8 +147,8 @@ def thread_times(thread: threading.Thread | None = None) -> ThreadTimes:
 
 
 def times_by_name() -> dict[str | None, Times]:
-    """Return the times of all fibers since accounting was turned on, of those that have ended too, added up by names: a
-    dict from names to Times, the fibers that have run longest first.
+    """Return the times of all fibers since accounting was turned on, also of those that have ended, added up by names:
+    a dict from names to Times, the longest run time first.
 
     A fiber that the program has not named counts under the __qualname__ of its function, a main flow under "main". The
     library keeps 31 bytes: the first ones of a name that the program has given to a fiber, or "..." and the last ones

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
-"""Traces, which Perfetto shows, and what a program adds to them."""
+"""Traces, which Perfetto shows, and the slices and counters that a program adds to them."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ __all__ = ["trace", "trace_counter", "trace_slice"]
 
 
 class trace:
-    """Write a trace of all threads to a file: when each fiber ran, waited, and why, and which fiber woke it.
+    """Write a trace of all threads to a file: when each fiber ran and waited, why it waited, and which fiber woke it.
 
         with fiberrt.trace("requests.pftrace"):
             serve_some_requests()
@@ -29,7 +29,7 @@ class trace:
     of their functions: the present fibers of the calling thread, and all fibers that are spawned later.
 
     path: the file, which is created, or emptied. "%p" in it becomes the number of the process, and "%%" a single "%".
-    An int is a descriptor, of a file, a pipe or a socket. places: also tell where in Python code each fiber waited, or
+    An int is a descriptor, of a file, a pipe or a socket. places: also show where in Python code each fiber waited, or
     let others run: a slice "function (file:line)" on the track below the fiber's. It names the innermost function
     outside this package. ring_events: for how many events each thread has memory, of 32 bytes each; 0: 65,536. If a
     thread's memory is full, events are dropped, and the trace shows how many.
@@ -46,8 +46,8 @@ class trace:
         """Start the trace. Other threads follow at their next wait. Blocks the thread while the file is opened: a named
         pipe until it has a reader.
 
-        RuntimeError: there is a trace already. OSError: the file cannot be opened, or there can be no further thread.
-        ValueError: ring_events is neither 0 nor from 64 to 16,777,216; the path has a null. MemoryError.
+        RuntimeError: there is a trace already. OSError: the file cannot be opened, or no thread can be made.
+        ValueError: ring_events is neither 0 nor from 64 to 16,777,216, or the path has a null byte. MemoryError.
         """
         _fiberrt.trace_start(*self._options)
         self._process = os.getpid()
