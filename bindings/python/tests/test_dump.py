@@ -205,3 +205,25 @@ def test_a_dump_without_descriptors(program):
         """
     )
     assert (done.code, done.out, done.err) == (0, "24\n24\n24\nTrue\n", "")
+
+
+def test_the_types_of_a_dump_have_all_its_members(parked):
+    from fiberrt import _dumped
+
+    def unknown(entries, kind):
+        return {key for entry in entries for key in entry} - kind.__annotations__.keys()
+
+    fiberrt.accounting()
+    try:
+        fiberrt.reschedule()
+        for grouped in (False, True):
+            dump = fiberrt.dump(json=True, c_frames=not grouped, grouped=grouped)
+            assert not unknown([dump], _dumped.GroupedDump if grouped else _dumped.Dump)
+            assert not unknown(dump["cords"], _dumped.DumpedCord)
+            assert not unknown(dump.get("fibers", ()), _dumped.DumpedFiber)
+            assert not unknown(dump.get("groups", ()), _dumped.DumpedGroup)
+            if not grouped:
+                assert any("turns" in fiber for fiber in dump["fibers"])
+                assert any("slice" in cord for cord in dump["cords"])
+    finally:
+        fiberrt.accounting(False)

@@ -21,6 +21,15 @@ class CFrame(TypedDict):
     object_offset: NotRequired[int]
 
 
+class Spread(TypedDict):
+    count: int
+    p50_ns: int
+    p90_ns: int
+    p99_ns: int
+    p999_ns: int
+    most_ns: int
+
+
 class DumpedCord(TypedDict):
     id: str
     name: str  # of a thread with Python fibers: the name of its threading.Thread, unless the cord has a name
@@ -38,6 +47,14 @@ class DumpedCord(TypedDict):
     stacks: NotRequired[int]
     stacks_free: NotRequired[int]
     stack_bytes: NotRequired[int]
+    # While accounting is on:
+    elapsed_ns: NotRequired[int]
+    run_ns: NotRequired[int]
+    poll_ns: NotRequired[int]
+    sleep_ns: NotRequired[int]
+    slice: NotRequired[Spread]
+    lag: NotRequired[Spread]
+    poll: NotRequired[Spread]
 
 
 class DumpedFiber(TypedDict):
@@ -61,6 +78,17 @@ class DumpedFiber(TypedDict):
     stack_size: int
     stack_used: int
     stack_touched: int
+    # If the C library has recorded where the fiber was created:
+    created_at: NotRequired[str]
+    created_at_name: NotRequired[str]
+    created_at_offset: NotRequired[int]
+    created_by: NotRequired[str]
+    # While accounting is on:
+    turns: NotRequired[int]
+    run_ns: NotRequired[int]
+    runnable_ns: NotRequired[int]
+    wait_ns: NotRequired[int]
+    waits_ns: NotRequired[dict[str, int]]
     # With c_frames=True:
     frames: NotRequired[list[CFrame]]
     frames_complete: NotRequired[bool]
