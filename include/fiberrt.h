@@ -87,6 +87,8 @@ extern "C" {
 /* Programs link with fiberrt_ + the full name, so that a program's function of the plain name never replaces the
  * library's. The shared library exports the plain names too, for dlsym. */
 #define FIBERRT_LINKNAME(name) __asm__("fiberrt_" #name)
+
+/* The visibility of the functions. A program that compiles the library into itself may define it before the #include. */
 #ifndef FIBERRT_API
 #define FIBERRT_API __attribute__((visibility("default")))
 #endif
