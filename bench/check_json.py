@@ -29,6 +29,7 @@ BENCHES = {
     "hosted": ({"2", "1000", "task-2", "task-1000"}, {"cxx20", "fiberrt"}, "cxx20"),
     "hooks": ({told + place for told in ("none", "untagged", "pair", "ambient") for place in ("", "-apart")}, {"fiberrt"},
               None),
+    "observe": ({"off", "accounting", "trace", "dump10000"}, {"fiberrt"}, None),
     "posix": ({call + by for call in ("fail", "read", "receive", "poll") for by in ("-plain", "-thread", "-fiber")},
               {"fiberrt"}, None),
     "select": ({"receive", "four"}, {"fiberrt"}, None),

@@ -24,7 +24,8 @@ else()
     # Where the kernel has no light guard pages (before Linux 6.13) 100,000 guarded stacks pass its limit on mappings.
     set(bench_smoke_names
         yield/same yield/different yield/1000 yield/1000x16 yield/deep3 yield/shuffled1000 parkwake spawn
-        crosswake spawnbatch scale/10 memory/10000 sim lock channel scope task hosted hooks select posix echo copy)
+        crosswake spawnbatch scale/10 memory/10000 sim lock channel scope task hosted hooks select posix observe
+        echo copy)
     message(STATUS "Test bench_smoke measures ${bench_smoke_names}; not the shapes with 100,000 fibers and more, which "
         "not every kernel can run, nor sleep, which takes long, nor http, https and query, which need servers.")
 

@@ -11,5 +11,6 @@ int main(int argc, char **argv) {
     subject::add_cords();
     subject::add_simulation();
     subject::add_posix();
+    subject::add_observe();
     return bench::run_main(argc, argv);
 }

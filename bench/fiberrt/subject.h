@@ -44,5 +44,6 @@ void add_hooks();
 void add_cords();
 void add_simulation();
 void add_posix();
+void add_observe();
 
 } // namespace subject

@@ -38,6 +38,7 @@ BENCHES = {
     "hosted": Bench("ns per turn", yardstick="cxx20"),
     "hooks": Bench("ns per switch", yardstick=None),
     "select": Bench("ns per item", yardstick=None),
+    "observe": Bench("ns per switch, or per fiber of the dump", cpus=2, yardstick=None),
     "posix": Bench("ns per call", yardstick=None),
     "crosswake": Bench("ns per round trip", "ns_per_trip", cpus=2),
     "spawnbatch": Bench("ns per fiber", "ns_per_fiber"),
