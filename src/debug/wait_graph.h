@@ -9,7 +9,7 @@
 //   other fibers to end
 //   to close a scope                   each child of the scope that has not ended
 //   of a transfer                      the fiber transferred to (but another one may transfer instead)
-//   with a reason (FIBER_OP_REASON)     the fiber that the reason names
+//   with a reason (FIBER_OP_REASON)    the fiber that the reason names
 //
 // Other waits (for channels, semaphores, conditions, events, descriptors, one of several cases) have none, because any
 // fiber can end them.
