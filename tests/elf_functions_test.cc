@@ -92,6 +92,21 @@ protected:
 
 extern "C" void a_function_with_a_name() {}
 
+TEST(FunctionAt, OfSeveralWithOneAddressFindsTheFirstThatReachesIt) {
+    const ElfFunction functions[] = {{0x100, 16, 1}, {0x200, 32, 2}, {0x200, 16, 3}, {0x200, 4, 4}, {0x300, 0, 5}};
+    ElfFunctions file = {};
+    file.functions = functions;
+    file.count = 5;
+    EXPECT_EQ(function_at(file, 0xff), nullptr);
+    EXPECT_EQ(function_at(file, 0x10f), &functions[0]);
+    EXPECT_EQ(function_at(file, 0x110), nullptr);
+    EXPECT_EQ(function_at(file, 0x203), &functions[1]);
+    EXPECT_EQ(function_at(file, 0x208), &functions[1]); // not in the last of them
+    EXPECT_EQ(function_at(file, 0x21f), &functions[1]);
+    EXPECT_EQ(function_at(file, 0x220), nullptr);
+    EXPECT_EQ(function_at(file, 0x999), &functions[4]); // its size is not known
+}
+
 TEST_F(ElfFunctionsTest, FindsNames) {
     ASSERT_TRUE(read_functions(copy().c_str(), inode_of(copy()), arena_, functions_));
     EXPECT_EQ(name_in_copy(a_function_with_a_name), "a_function_with_a_name");

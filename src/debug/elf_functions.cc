@@ -75,7 +75,7 @@ bool read_symbols(const FileReader& file, const Elf64_Shdr& section, Arena& aren
         for (size_t j = 0; j < part; j++) {
             const Elf64_Sym& symbol = some[j];
             unsigned type = ELF64_ST_TYPE(symbol.st_info);
-            // Code written in assembly often has no type.
+            // Functions written in assembly often lack the type, so dumps have no names for them.
             bool is_function = type == STT_FUNC || type == STT_GNU_IFUNC;
             if (!is_function || symbol.st_shndx == SHN_UNDEF || symbol.st_name > name_mask) continue;
             auto rank = uint32_t(rank_of(ELF64_ST_BIND(symbol.st_info)));
@@ -143,11 +143,10 @@ const ElfFunction* function_at(const ElfFunctions& file, uint64_t address) {
     }
     // Of functions with the same address, the first; of a function in another one's middle, the inner one.
     const ElfFunction* found = nullptr;
-    while (low > 0 && (!found || file.functions[low - 1].address == found->address)) {
+    uint64_t begin = low ? file.functions[low - 1].address : 0;
+    while (low > 0 && file.functions[low - 1].address == begin) {
         const ElfFunction& function = file.functions[--low];
-        bool contains = !function.size || address - function.address < function.size;
-        if (contains) found = &function;
-        if (!contains && !found) return nullptr;
+        if (!function.size || address - begin < function.size) found = &function;
     }
     return found;
 }
