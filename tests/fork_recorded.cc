@@ -22,7 +22,7 @@ constexpr int fibers_most = 8192 + 300;  // more than have records in one step
 
 std::atomic<bool> watches{false};
 std::atomic<char *> first{nullptr}; // the first records that became usable
-std::atomic<bool> met{false};
+std::atomic<int> met{0};            // not a bool: RISC-V would need libatomic for its exchange
 std::atomic<pid_t> forker{0};
 std::atomic<bool> forked{false};
 sem_t may_fork;
@@ -57,7 +57,7 @@ extern "C" int mprotect(void *address, size_t bytes, int access) noexcept {
     if (watches && bytes == step) {
         if (!first) {
             first = at;
-        } else if (at == first + step && !met.exchange(true)) {
+        } else if (at == first + step && met.exchange(1) == 0) {
             sem_post(&may_fork);
             while (!forked && !(forker && forker_waits())) continue;
         }

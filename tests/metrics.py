@@ -12,11 +12,13 @@ import socket
 import subprocess
 import sys
 import tempfile
+import time
 from collections import defaultdict
 from pathlib import Path
 
 from checks import check, report
 
+MOST = 60  # seconds for an event; the wait ends with it
 ROOT = Path(__file__).resolve().parents[1]
 SUFFIXES = {"counter": ["_total"], "gauge": [""], "histogram": ["_bucket", "_count", "_sum"], "summary": ["_count", "_sum", ""]}
 NAME = "[a-zA-Z_:][a-zA-Z0-9_:]*"
@@ -164,6 +166,11 @@ def check_by_promtool(text):
     check("promtool reads it", done.returncode in (0, 3) and not complaints, done.stderr)
 
 
+def has_times(families):
+    names = ("fiberrt_cord_run_seconds", "fiberrt_cord_lag_seconds", "fiberrt_named_run_seconds")
+    return all(name in families and families[name].samples for name in names)
+
+
 def main():
     check_reader()
     with tempfile.TemporaryDirectory(prefix="fiberrt-metrics-") as folder, subprocess.Popen(
@@ -184,9 +191,11 @@ def main():
             check_by_promtool(text)
             check("without accounting there are no times", "fiberrt_cord_run_seconds" not in families)
             check("times can be turned on", ask(path, "times on") == "ok\n" and ask(path, "times on") == "already\n")
-            again = read(ask(path, "metrics"))
-            check("then there are times", len(again["fiberrt_cord_run_seconds"].samples) > 0
-                  and len(again["fiberrt_cord_lag_seconds"].samples) > 0 and "fiberrt_named_run_seconds" in again)
+            # A cord follows at its next poll.
+            end = time.monotonic() + MOST
+            while not has_times(again := read(ask(path, "metrics"))) and time.monotonic() < end:
+                time.sleep(0.02)
+            check("then there are times", has_times(again), str(sorted(again)))
             check_by_prometheus_client(ask(path, "metrics"))
             check_by_promtool(ask(path, "metrics"))
             check("times can be turned off", ask(path, "times off") == "ok\n" and ask(path, "times off") == "already\n")

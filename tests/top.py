@@ -22,6 +22,7 @@ from checks import check, report
 TOP, SUBJECT = (Path(argument).resolve() for argument in sys.argv[1:3])
 MOST = 60  # seconds for an event; each wait ends with its event
 NOBODY = 65534
+SLEEPS = "(sleeps|fiber_sleep)"  # how a group begins; not optimised, the library's public function has a frame of its own
 
 
 def until(condition):
@@ -101,7 +102,8 @@ def test_text(process, folder):
                                 timeout=MOST, env={"LC_ALL": "C"})  # fmt: skip
     check("plain ASCII in the locale C", ascii_only.returncode == 0 and ascii_only.stdout.isascii())
     stacks = top("--stacks", pid)
-    check("equal stacks are counted", re.search(r"^22 fibers: sleeps .*sleep_long", stacks.stdout, re.M), stacks.stdout + stacks.stderr)
+    check("equal stacks are counted", re.search(rf"^22 fibers: {SLEEPS} .*sleep_long", stacks.stdout, re.M),
+          stacks.stdout + stacks.stderr)  # fmt: skip
 
 
 def test_json(process, folder):
@@ -252,7 +254,8 @@ def test_many(folder):
         lines = top("--once", "--interval", "0", process.pid).stdout.splitlines()
         check("--once has 10,000 fibers", len([line for line in lines if " sleeper " in line]) == 10000)
         grouped = top("--stacks", process.pid)
-        check("10,000 equal stacks are one entry", "10,002 fibers: sleeps" in grouped.stdout, grouped.stdout)
+        check("10,000 equal stacks are one entry", re.search(rf"^10,002 fibers: {SLEEPS} ", grouped.stdout, re.M),
+              grouped.stdout)  # fmt: skip
 
 
 class Screen:

@@ -183,6 +183,7 @@ TEST(Agent, ReplacesTheFileOfAProcessThatHasEnded) {
 
 TEST(Agent, TheChildOfAForkDoesNotServe) {
     NEEDS_AN_AGENT();
+    NEEDS_AN_ALLOCATOR_THAT_KNOWS_FORKS();
     Agent agent;
     const std::string second = agent.folder() / "b.sock";
     const int result = in_child([&] {
