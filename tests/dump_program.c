@@ -28,6 +28,7 @@ static fiber_t locker, joiner, joined, sleeper, parent, child, holder;
 static fiber_scope_t scope;
 static int ends[2];
 static atomic_int ready;
+static atomic_int spawned; /* how many functions have spawned all of the fibers above that they spawn */
 
 static int name(fiber_t fiber, const char *text) { return fiber_set_name(fiber, text) == 0; }
 
@@ -80,6 +81,7 @@ static void *opens(void *unused) {
     CHECK(fiber_mutex_lock(&timed) == 0);
     CHECK(fiber_scope_open(&scope, FIBER_FOREVER, 0) == 0);
     CHECK(fiber_scope_spawn(scope, &child, waits_timed, NULL) == 0);
+    spawned++;
     return fiber_scope_close(scope, NULL) == 0 ? NULL : unused;
 }
 
@@ -88,6 +90,7 @@ static void *cord_of_locks(void *unused) {
     CHECK(fiber_spawn(&locker, locks, NULL) == 0 && name(locker, "locker"));
     CHECK(fiber_spawn(&sleeper, sleeps, NULL) == 0 && name(sleeper, hostile));
     CHECK(fiber_spawn(&parent, opens, NULL) == 0 && name(parent, "parent"));
+    spawned++;
     return sleeps(NULL);
 }
 
@@ -95,6 +98,7 @@ static void *cord_of_joins(void *unused) {
     (void)unused;
     CHECK(fiber_spawn(&joined, waits_for_first, NULL) == 0 && name(joined, "joined"));
     CHECK(fiber_spawn(&joiner, joins, NULL) == 0 && name(joiner, "joiner"));
+    spawned++;
     return sleeps(NULL);
 }
 
@@ -133,6 +137,7 @@ int main(int argc, char **argv) {
     for (int i = 0; i < 3; i++) CHECK(fiber_cord_start(&cords[i], i == 2 ? attr : NULL, bodies[i], NULL) == 0);
     CHECK(fiber_cord_attr_destroy(attr) == 0);
     CHECK(fiber_self(&holder) == 0);
+    while (spawned < 3) CHECK(fiber_sleep(FIBER_MSEC(1)) == 0);
     while (!waits_by_now(locker) || !waits_by_now(joined) || !waits_by_now(joiner) || !waits_by_now(parent) ||
            !waits_by_now(child) || !waits_by_now(sleeper) || !readers_wait())
         CHECK(fiber_sleep(FIBER_MSEC(1)) == 0);

@@ -121,6 +121,11 @@ bool recorder_wanted(Consumer consumer) { return recording.load(std::memory_orde
 
 uint32_t recording_number() { return number_in(recording.load(std::memory_order_acquire)); }
 
+void recorder_ticks_begin() {
+    MutexGuard guard(recorder_mutex);
+    ticks_begin();
+}
+
 void recorder_want_at_begin(Consumer consumer, const RecorderConsumer* functions) {
     MutexGuard guard(recorder_mutex);
     if (recorder_wanted(consumer)) return;

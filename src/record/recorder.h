@@ -65,6 +65,9 @@ bool recorder_wanted(Consumer consumer);
 // turned on.
 uint32_t recording_number();
 
+// Makes the times of record/clock.h valid, for a thread of a consumer that reads them before the consumer is turned on.
+void recorder_ticks_begin();
+
 // Does what recorder_want does, before the first cord: for environment variables.
 void recorder_want_at_begin(Consumer consumer, const RecorderConsumer* functions);
 

@@ -253,6 +253,7 @@ int start_locked(int fd, bool at_begin) {
     story->open(fd, clocks_now(), simulated());
     bell.store(rung, std::memory_order_relaxed);
     if (simulated()) story->packets().out().hurry(stop_most_ns); // a cord writes, and must not wait for ever
+    recorder_ticks_begin();                                      // the thread reads them
     int error = simulated() ? 0 : thread_start(&thread, nullptr, write_all, nullptr);
     if (error) {
         story_end();
