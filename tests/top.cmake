@@ -12,11 +12,15 @@ add_executable(top_subject top_subject.c)
 target_compile_options(top_subject PRIVATE -Wall -Wextra)
 set_target_properties(top_subject PROPERTIES ENABLE_EXPORTS ON) # names of functions
 target_link_libraries(top_subject PRIVATE fiberrt)
+set(top_fibers 10000)
+if("thread" IN_LIST FIBERRT_SANITIZE) # which allows 8,128 threads and fibers
+    set(top_fibers 5000)
+endif()
 foreach(backend uring ev)
     if(have_${backend})
         add_test(NAME top.${backend}
             COMMAND Python3::Interpreter ${CMAKE_CURRENT_SOURCE_DIR}/top.py $<TARGET_FILE:fiberrt_top>
-                $<TARGET_FILE:top_subject>)
+                $<TARGET_FILE:top_subject> ${top_fibers})
         add_test(NAME metrics.${backend}
             COMMAND Python3::Interpreter ${CMAKE_CURRENT_SOURCE_DIR}/metrics.py $<TARGET_FILE:top_subject>)
         set_tests_properties(top.${backend} metrics.${backend} PROPERTIES

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT OR Apache-2.0
 """Tests fiberrt-top with a process that has a deadlock of two cords and a fiber that keeps its thread: the texts, the
-JSON, the messages, and the screen under tmux. usage: top.py TOP SUBJECT"""
+JSON, the messages, and the screen under tmux; and with a process of so many fibers. usage: top.py TOP SUBJECT FIBERS"""
 
 import contextlib
 import itertools
@@ -20,6 +20,7 @@ from pathlib import Path
 from checks import check, report
 
 TOP, SUBJECT = (Path(argument).resolve() for argument in sys.argv[1:3])
+MANY = int(sys.argv[3])
 MOST = 60  # seconds for an event; each wait ends with its event
 NOBODY = 65534
 SLEEPS = "(sleeps|fiber_sleep)"  # how a group begins; not optimised, the library's public function has a frame of its own
@@ -248,13 +249,13 @@ def test_times(process, folder):
 
 
 def test_many(folder):
-    with subject(folder, "10000") as process:
+    with subject(folder, str(MANY)) as process:
         told = json.loads(top("--json", process.pid).stdout)
-        check("JSON of 10,000 fibers", len([f for f in told["fibers"] if f["name"] == "sleeper"]) == 10000)
+        check(f"JSON of {MANY:,} fibers", len([f for f in told["fibers"] if f["name"] == "sleeper"]) == MANY)
         lines = top("--once", "--interval", "0", process.pid).stdout.splitlines()
-        check("--once has 10,000 fibers", len([line for line in lines if " sleeper " in line]) == 10000)
+        check(f"--once has {MANY:,} fibers", len([line for line in lines if " sleeper " in line]) == MANY)
         grouped = top("--stacks", process.pid)
-        check("10,000 equal stacks are one entry", re.search(rf"^10,002 fibers: {SLEEPS} ", grouped.stdout, re.M),
+        check(f"{MANY:,} equal stacks are one entry", re.search(rf"^{MANY + 2:,} fibers: {SLEEPS} ", grouped.stdout, re.M),
               grouped.stdout)  # fmt: skip
 
 
