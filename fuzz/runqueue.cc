@@ -61,6 +61,8 @@ public:
     }
 
     void put(unsigned first, unsigned count, bool in_front) {
+        const RunQueue::Place before = queue_.end();
+        std::deque<unsigned> pushed;
         for (unsigned i = 0; i < count && order_.size() < reserved_; i++) {
             unsigned number = (first + i) % fiber_limit;
             if (queued_[number]) continue;
@@ -71,9 +73,15 @@ public:
             } else {
                 queue_.push(&fibers_[number]);
                 order_.push_back(number);
+                pushed.push_back(number);
             }
             agree();
         }
+        queue_.each_since(before, [&](Fiber* fiber) {
+            FUZZ_CHECK(!pushed.empty() && fiber == &fibers_[pushed.front()]);
+            pushed.pop_front();
+        });
+        FUZZ_CHECK(pushed.empty());
     }
 
     void take(unsigned count) {
