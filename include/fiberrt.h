@@ -1959,8 +1959,8 @@ typedef int (*fiber_step_t)(void *user, int64_t result);
 
 /* Bits of `flags` of fiber_op_t. */
 #define FIBER_OP_TIMED 1u /* the wait ends with -ETIMEDOUT after timeout_ns nanoseconds */
-#define FIBER_OP_REASON 2u /* FIBER_OP_YIELD tells why it waits: address is a text, "waits in Recv", of which dumps and
-                              fiber_info tell up to 63 bytes; target is fiber_info's wait_object, or 0. If target is a
+#define FIBER_OP_REASON 2u /* FIBER_OP_YIELD tells why it waits: address is a text, "waits in Recv"; dumps and
+                              fiber_info tell its first 63 bytes. target is fiber_info's wait_object, or 0. If target is a
                               fiber's id, only that fiber is to end the wait. The text must stay valid meanwhile */
 
 /* An operation record: 400 bytes, of fixed layout. All zero bytes are a fresh one. The host touches no member while the

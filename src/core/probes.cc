@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// The semaphores of the static probes. In assembly, because each semaphore has a name of its own, and a poll reads all
+// The semaphores of the static probes. In assembly, because the semaphores have different names, and a poll reads all
 // of them at once.
 #include "core/probes.h"
 

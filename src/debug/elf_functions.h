@@ -35,7 +35,7 @@ struct ElfFunctions {
     ino_t inode; // of the file
 };
 
-// Reads the file. inode: of the file that is mapped; while it is mapped, no other file of its file system gets that
+// Reads the file. inode: of the file that is mapped; while it is mapped, no other file there gets that
 // number. (Its device tells nothing: overlayfs and btrfs have another one for /proc/self/maps than for stat.) False:
 // there is another file at the path by now, or it cannot be read.
 bool read_functions(const char* path, ino_t inode, Arena& arena, ElfFunctions& out);

@@ -4,6 +4,7 @@
 #include "agent_client.h"
 #include "conformance.h"
 #include "cord_support.h"
+#include "in_child.h"
 
 #include <csignal>
 #include <fcntl.h>
@@ -60,19 +61,6 @@ std::string metrics() {
 mode_t mode_of(const std::string &path) {
     struct stat status {};
     return ::stat(path.c_str(), &status) == 0 ? status.st_mode : 0;
-}
-
-// Runs a lambda in a child of a fork, which exits with its result.
-template <class Body>
-int in_child(Body body) {
-    const pid_t child = ::fork();
-    if (child == 0) {
-        ::alarm(60);
-        ::_exit(body());
-    }
-    int status = 0;
-    EXPECT_EQ(::waitpid(child, &status, 0), child);
-    return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
 }
 
 constexpr uid_t another_user = 65534;
@@ -333,17 +321,36 @@ TEST(Agent, SilentClientsAreDroppedAndKeepNoOtherOut) {
     for (int fd : many) ::close(fd);
 }
 
+namespace {
+
+// So many fibers that a dump of them has more text than a socket takes.
+class LongText {
+public:
+    LongText() {
+        for (fiber_t &fiber : all_) {
+            EXPECT_EQ(fiber_new(
+                          &fiber, nullptr, [](void *) -> void * { return nullptr; }, nullptr),
+                      0);
+            EXPECT_EQ(fiber_set_name(fiber, "a fiber that is never started"), 0);
+        }
+    }
+    LongText(const LongText &) = delete;
+    LongText &operator=(const LongText &) = delete;
+    ~LongText() {
+        for (fiber_t fiber : all_) EXPECT_EQ(fiber_cancel(fiber, nullptr), 0);
+        for (fiber_t fiber : all_) EXPECT_EQ(fiber_join(fiber, nullptr), 0);
+    }
+
+private:
+    std::vector<fiber_t> all_ = std::vector<fiber_t>(4000);
+};
+
+} // namespace
+
 TEST(Agent, ClientsThatTakeNothingAreDropped) {
     NEEDS_AN_AGENT();
     Agent agent;
-    // Enough fibers for more text than a socket takes.
-    std::vector<fiber_t> all(4000);
-    for (fiber_t &fiber : all) {
-        ASSERT_EQ(fiber_new(
-                      &fiber, nullptr, [](void *) -> void * { return nullptr; }, nullptr),
-                  0);
-        EXPECT_EQ(fiber_set_name(fiber, "a fiber that is never started"), 0);
-    }
+    const LongText text;
     const int deaf = agent_connect(agent.path());
     ASSERT_GE(deaf, 0);
     EXPECT_TRUE(agent_send(deaf, "dump text\n"));
@@ -359,21 +366,13 @@ TEST(Agent, ClientsThatTakeNothingAreDropped) {
     ASSERT_EQ(::poll(&begun, 1, 60000), 1);
     agent.stop();
     ::close(another);
-    for (fiber_t fiber : all) EXPECT_EQ(fiber_cancel(fiber, nullptr), 0);
-    for (fiber_t fiber : all) EXPECT_EQ(fiber_join(fiber, nullptr), 0);
 }
 
 // While the agent waits for a client that takes nothing, another one connects. Then this one has a second, too.
 TEST(Agent, AClientThatHadToWaitHasTimeForItsRequest) {
     NEEDS_AN_AGENT();
     Agent agent;
-    std::vector<fiber_t> all(4000);
-    for (fiber_t &fiber : all) {
-        ASSERT_EQ(fiber_new(
-                      &fiber, nullptr, [](void *) -> void * { return nullptr; }, nullptr),
-                  0);
-        EXPECT_EQ(fiber_set_name(fiber, "a fiber that is never started"), 0);
-    }
+    const LongText text;
     bool answered = false;
     for (int i = 0; i < 5 && !answered; i++) { // on a busy machine the second may be over
         const int deaf = agent_connect(agent.path());
@@ -391,8 +390,6 @@ TEST(Agent, AClientThatHadToWaitHasTimeForItsRequest) {
         ::close(deaf);
     }
     EXPECT_TRUE(answered);
-    for (fiber_t fiber : all) EXPECT_EQ(fiber_cancel(fiber, nullptr), 0);
-    for (fiber_t fiber : all) EXPECT_EQ(fiber_join(fiber, nullptr), 0);
 }
 
 TEST(Agent, AThousandClients) {

@@ -2,6 +2,7 @@
 // Traces in processes that lack memory or threads, that fork, and whose file has no reader yet.
 #include "conformance.h"
 #include "cord_support.h"
+#include "in_child.h"
 
 #include <cstdlib>
 #include <fcntl.h>
@@ -27,19 +28,6 @@ fiber_trace_t to(int fd, uint32_t ring_events = 0) {
 int start_trace(const fiber_trace_t &options) { return fiber_trace_start(&options, sizeof options); }
 
 int dev_null() { return ::open("/dev/null", O_WRONLY | O_CLOEXEC); }
-
-// Runs a lambda in a child of a fork, which exits with its result.
-template <class Body>
-int in_child(Body body) {
-    const pid_t child = ::fork();
-    if (child == 0) {
-        ::alarm(60);
-        ::_exit(body());
-    }
-    int status = 0;
-    EXPECT_EQ(::waitpid(child, &status, 0), child);
-    return WIFEXITED(status) ? WEXITSTATUS(status) : -WTERMSIG(status);
-}
 
 // Lets this process have so much more memory than now.
 bool limit_memory(size_t more) {

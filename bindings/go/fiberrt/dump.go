@@ -162,7 +162,7 @@ func readDump(call string, flags DumpFlags) (*DumpReport, error) {
 	return report, nil
 }
 
-// Gives a cord without a name the name of its main flow: "fiberrt.Run", or the name that StartCord gives.
+// Names a cord that has no name as its main flow: "fiberrt.Run", or as StartCord says.
 func (report *DumpReport) nameCords() {
 	names := map[ID]string{}
 	for i := range report.Fibers {
