@@ -121,8 +121,8 @@ func (f *Fiber) SetName(name string) {
 	raw.SetName(f.handle, name)
 }
 
-// Name returns the fiber's name: that of [Fiber.SetName] or, before, the name of the fiber's function without the path
-// of its package. A fiber that has ended keeps its name. Anywhere.
+// Name returns the fiber's name: that of [Fiber.SetName] or, before, the name of the fiber's function without the
+// package's path. A fiber that has ended keeps its name. Anywhere.
 func (f *Fiber) Name() string {
 	f.mu.Lock()
 	defer f.mu.Unlock()
