@@ -15,6 +15,12 @@ pub struct Cancelled(());
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct Elapsed(());
 
+impl Cancelled {
+    pub(crate) fn new() -> Cancelled {
+        Cancelled(())
+    }
+}
+
 impl fmt::Debug for Cancelled {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         out.write_str("Cancelled")
@@ -57,7 +63,7 @@ pub(crate) fn refuse(call: &str) -> ! {
 
 /// Unwinds the calling fiber, which was cancelled.
 pub(crate) fn unwind_cancelled() -> ! {
-    leave(Box::new(Cancelled(())))
+    leave(Box::new(Cancelled::new()))
 }
 
 fn leave(payload: Box<dyn Any + Send>) -> ! {
