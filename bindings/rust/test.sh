@@ -14,7 +14,7 @@ all=
 if [ "${2:-}" = --all ]; then all=yes; fi
 rm -f "$folder/left_out"
 
-not_to_be_had() {
+cannot_run() {
     echo "test.sh: DID NOT RUN: the Rust crates' tests: $1"
     exit 77
 }
@@ -27,10 +27,10 @@ logged() { # NAME COMMAND...
     "$@" >"$log" 2>&1 || { cat "$log" && echo "test.sh: failed: $*" && exit 1; }
 }
 
-tools=$("$here/toolchain.sh" "$folder") || not_to_be_had "$tools"
+tools=$("$here/toolchain.sh" "$folder") || cannot_run "$tools"
 PATH=$tools:$PATH
 cd "$here"
-cargo fetch >"$folder/fetch.log" 2>&1 || not_to_be_had "their dependencies could not be fetched: see $folder/fetch.log"
+cargo fetch >"$folder/fetch.log" 2>&1 || cannot_run "their dependencies could not be fetched: see $folder/fetch.log"
 CARGO_TARGET_DIR=$folder/target
 FIBERRT_AMALGAMATION=$folder/amalgamation
 CARGO_PROFILE_DEV_DEBUG=0 # saves half of the time

@@ -5,7 +5,7 @@
 //! The features and the build are in the crate's README. The build script gives dependents the folder of `fiberrt.h`
 //! as `DEP_FIBERRT_INCLUDE`, for C code of their own.
 //!
-//! What Rust must know beside the header:
+//! Rules for Rust, in addition to the header:
 //!
 //! - A panic must not leave a function that the library calls.
 //! - The count of panics is the thread's, not the fiber's. So no fiber may wait while its thread unwinds, in a `Drop`

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! An echo server with a fiber for each connection: `echo ADDRESS`. Without an address it serves three clients of its
-//! own, and ends.
+//! An echo server with a fiber for each connection: `echo ADDRESS`. Without an address it serves three clients in
+//! the same process, and ends.
 
 use fiberrt::net::{TcpListener, TcpStream};
 use std::io::{self, BufRead, BufReader, Write};

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Fibers that own what they use, and `run`, which waits for them.
+//! Fibers that own their data, and `run`, which waits for them.
 
 use crate::join::{discard_task, new_task, run_task, Header, JoinHandle, Packet};
 use crate::scope::Children;
@@ -13,8 +13,8 @@ use std::panic::{catch_unwind, resume_unwind, AssertUnwindSafe};
 use std::ptr::null_mut;
 use std::sync::atomic::{AtomicPtr, Ordering};
 
-/// What waits for the end of fibers that own what they use, before the thread ends: the library frees their stacks
-/// then, and drops nothing.
+/// Waits for the end of fibers that own their data, before the thread ends: the library frees their stacks then, and
+/// drops nothing.
 #[derive(Clone, Copy)]
 pub(crate) enum Keeper {
     Nothing,
@@ -78,7 +78,7 @@ impl Drop for Reset {
 /// fiberrt::run(move || assert_eq!(fiberrt::spawn(move || *shared).join().unwrap(), 5));
 /// ```
 ///
-/// It must own what it uses; [`scope()`](crate::scope()) lets fibers borrow:
+/// It must own its data; [`scope()`](crate::scope()) lets fibers borrow:
 ///
 /// ```compile_fail
 /// fiberrt::run(|| {

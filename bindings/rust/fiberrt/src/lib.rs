@@ -20,8 +20,8 @@
 //!
 //! # Where fibers run
 //!
-//! A fiber never changes its thread, so what it uses need not be [`Send`]. [`scope()`] waits for its fibers before it
-//! returns, so these may borrow. [`spawn()`] makes fibers that own what they use; they need a surrounding [`run()`],
+//! A fiber never changes its thread, so its data need not be [`Send`]. [`scope()`] waits for its fibers before it
+//! returns, so these may borrow. [`spawn()`] makes fibers that own their data; they need a surrounding [`run()`],
 //! which waits for them, or a [`Cord`]: another thread with fibers, to which closures go only if they are `Send`.
 //!
 //! ```compile_fail

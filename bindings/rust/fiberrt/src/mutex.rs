@@ -45,7 +45,7 @@ use std::time::Duration;
 /// });
 /// ```
 pub struct Mutex<T: ?Sized> {
-    // In memory of its own, made by the first lock: a held mutex of the library is in a list, so it must neither move nor
+    // In separate memory, made by the first lock: a held mutex of the library is in a list, so it must neither move nor
     // go if a guard is forgotten.
     raw: AtomicPtr<sys::fiber_mutex_t>,
     value: UnsafeCell<T>,

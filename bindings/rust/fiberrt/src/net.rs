@@ -219,7 +219,7 @@ impl TcpListener {
         Ok(net::TcpListener::bind(address)?.into())
     }
 
-    /// Waits for a connection, and returns it with the address of its other side.
+    /// Waits for a connection, and returns it with the address of the other side.
     ///
     /// # Errors
     ///
@@ -317,7 +317,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn addresses_are_those_of_the_kernel() {
+    fn kernel_addresses_are_converted() {
         let mut storage: sockaddr_storage = unsafe { zeroed() };
         let at = &mut storage as *mut sockaddr_storage;
         unsafe {

@@ -61,7 +61,7 @@ pub struct Scope<'scope, 'env: 'scope> {
 
 /// Makes a scope whose fibers may borrow what lives longer than the call, and waits for these fibers before it returns.
 ///
-/// The fibers run on the calling thread, so they need no lock to share what they borrow, and nothing must be [`Send`].
+/// The fibers run on the calling thread, so they need no lock for the data that they borrow, and nothing must be [`Send`].
 ///
 /// If the closure panics or is cancelled, the fibers are cancelled. If a fiber panics, the others go on; the panic goes
 /// on in the caller, when all have ended, unless the fiber was joined.

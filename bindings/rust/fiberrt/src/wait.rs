@@ -75,7 +75,7 @@ fn leave(payload: Box<dyn Any + Send>) -> ! {
 }
 
 /// Returns the result of a call that waits, or its positive error. Unwinds if the caller was cancelled, or if the
-/// deadline of one of its `timeout`s has passed.
+/// deadline of a `timeout` around the call has passed.
 pub(crate) fn check(result: i64) -> Result<i64, c_int> {
     if result >= 0 {
         return Ok(result);

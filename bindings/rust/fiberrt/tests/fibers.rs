@@ -346,7 +346,7 @@ fn a_main_flow_is_told_of_a_deadlock_of_its_fibers() {
     drop(sender);
 }
 
-fn builders_refuse_what_is_not_possible() {
+fn builders_refuse_impossible_attributes() {
     run(|| {
         assert!(Builder::new().stack_size(1).spawn(|| ()).is_err());
         assert!(Builder::new().name("with\0zero").spawn(|| ()).is_err());
@@ -403,7 +403,7 @@ fn main() {
         ("a_panic_of_a_scopes_fiber_goes_on_in_the_caller", a_panic_of_a_scopes_fiber_goes_on_in_the_caller),
         ("a_cancel_reaches_the_fibers_of_a_scope", a_cancel_reaches_the_fibers_of_a_scope),
         ("a_fiber_of_a_scope_can_be_cancelled", a_fiber_of_a_scope_can_be_cancelled),
-        ("builders_refuse_what_is_not_possible", builders_refuse_what_is_not_possible),
+        ("builders_refuse_impossible_attributes", builders_refuse_impossible_attributes),
         ("an_offloaded_closure_borrows_and_panics", an_offloaded_closure_borrows_and_panics),
         ("many_fibers", many_fibers),
     ]);

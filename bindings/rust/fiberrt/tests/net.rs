@@ -121,7 +121,7 @@ fn addresses_that_do_not_work() {
     }
 }
 
-fn connections_convert_from_and_into_those_of_std() {
+fn connections_convert_from_and_into_std() {
     let (client, server) = pair();
     client.as_std().set_nodelay(true).unwrap();
     assert!(client.as_std().nodelay().unwrap());
@@ -147,6 +147,6 @@ fn main() {
             a_writer_dropped_while_its_fiber_unwinds_does_not_end_the_process,
         ),
         ("addresses_that_do_not_work", addresses_that_do_not_work),
-        ("connections_convert_from_and_into_those_of_std", connections_convert_from_and_into_those_of_std),
+        ("connections_convert_from_and_into_std", connections_convert_from_and_into_std),
     ]);
 }

@@ -29,7 +29,7 @@ pub fn run(tests: &[(&str, fn())]) {
     }
 }
 
-/// Runs one test of this program in another process, with REFUSED set, and returns what it says before it is aborted.
+/// Runs one test of this program in another process, with REFUSED set, and returns its error output; it must be aborted.
 #[allow(dead_code)] // not by each program
 pub fn abort_of(test: &str, refused: &str) -> String {
     use std::os::unix::process::ExitStatusExt;
