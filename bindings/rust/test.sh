@@ -1,7 +1,8 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT OR Apache-2.0
 # Tests the Rust crates: with the library's single file compiled in, and with an installed library.
-# Usage: test.sh FOLDER [--all]; --all: also by miri, by the oldest Rust that they support, and from the packed crates.
+# Usage: test.sh FOLDER [--all | ARGUMENT-OF-CARGO-TEST...]; --all: also by miri, by the oldest Rust that they support,
+# and from the packed crates; with arguments only these tests.
 # FIBERRT_BUILD: a built tree of the library, build/release for example; without it the installed library is left out.
 # FOLDER may be kept. The tests that could not run are listed at the end and in FOLDER/left_out: in each line a name, a
 # tab and the reason. Exit status 77: no test ran.
@@ -11,7 +12,8 @@ here=$(CDPATH='' cd -- "$(dirname -- "$0")" && pwd)
 mkdir -p "$1"
 folder=$(CDPATH='' cd -- "$1" && pwd)
 all=
-if [ "${2:-}" = --all ]; then all=yes; fi
+shift
+if [ "${1:-}" = --all ]; then all=yes && shift; fi
 rm -f "$folder/left_out"
 
 cannot_run() {
@@ -44,6 +46,9 @@ if ! cmp -s "$folder/made/fiberrt.cc" "$FIBERRT_AMALGAMATION/fiberrt.cc" ||
     mv "$folder/made" "$FIBERRT_AMALGAMATION"
 fi
 
+if [ $# -gt 0 ]; then
+    exec cargo test --workspace "$@"
+fi
 if cargo fmt --version >/dev/null 2>&1; then
     ./bindings.py --check
     cargo fmt --check
@@ -90,6 +95,18 @@ else
 fi
 
 if [ -n "$all" ]; then
+    # One sentence names the thing that the build lacks.
+    lacks() { # SENTENCE [VARIABLE=VALUE]...
+        sentence=$1
+        shift
+        if env CARGO_TARGET_DIR="$folder/lacks" "$@" cargo check -p fiberrt-sys >"$folder/lacks.log" 2>&1; then
+            echo "test.sh: it builds with $*" && exit 1
+        fi
+        grep -q "^ *fiberrt-sys: $sentence" "$folder/lacks.log" ||
+            { cat "$folder/lacks.log" && echo "test.sh: with $* it did not say '$sentence'" && exit 1; }
+    }
+    lacks 'FIBERRT_AMALGAMATION: there is no fiberrt.cc' FIBERRT_AMALGAMATION=/nowhere
+    lacks 'the feature `uring` needs the header liburing.h: install it' CFLAGS=-nostdinc
     if cargo +nightly miri --version >/dev/null 2>&1 ||
         rustup toolchain install nightly --profile minimal --component miri,rust-src >"$folder/miri.log" 2>&1; then
         CARGO_TARGET_DIR=$folder/miri logged miri cargo +nightly miri test -p fiberrt --lib
