@@ -15,9 +15,17 @@
 #error "fiberrt needs glibc 2.34 or newer"
 #endif
 
+#ifdef FIBERRT_BUNDLED
+#define FIBERRT_WITH_URING
+#define FIBERRT_WITH_EV
+#endif
 #ifdef FIBERRT_WITH_URING
 #define FIBERRT_HAVE_URING
+#ifdef FIBERRT_BUNDLED
+#include "fiberrt_liburing.h"
+#else
 #include <liburing.h>
+#endif
 #ifndef IORING_SETUP_DEFER_TASKRUN
 #error "fiberrt needs liburing 2.3 or newer"
 #endif
