@@ -5,7 +5,7 @@
 #define _GNU_SOURCE 1
 #endif
 #if __cplusplus < 202002L
-#error "fiberrt.cc is C++20: compile it with -std=c++20"
+#error "fiberrt needs C++20: gcc 12, clang 14 or newer, with -std=c++20"
 #endif
 #ifndef __linux__
 #error "fiberrt runs on Linux only"

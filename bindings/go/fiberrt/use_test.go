@@ -15,8 +15,8 @@ import (
 	"testing"
 )
 
-// Another module uses the package as the README says. The test builds each of the README's programs there, and runs the
-// first one.
+// Another module uses the package from a folder, as the README says. The test builds each of the README's programs
+// there, and runs the first one. GOFLAGS holds for these builds, too: test.sh sets the tag fiberrt_system in it.
 func TestUseFromAnotherModule(t *testing.T) {
 	here, err := filepath.Abs("..")
 	if err != nil {
@@ -54,7 +54,7 @@ func TestUseFromAnotherModule(t *testing.T) {
 	if edit == nil {
 		t.Fatal("the README does not say how")
 	}
-	command := strings.Fields(strings.ReplaceAll(string(edit[1]), "/path/to/bindings/go", here))
+	command := strings.Fields(strings.ReplaceAll(string(edit[1]), "/path/to/module", here))
 	if text, err := run(nil, command[0], command[1:]...); err != nil {
 		t.Fatal(text, err)
 	}
@@ -68,8 +68,18 @@ func TestUseFromAnotherModule(t *testing.T) {
 	if text := goRun(); text != "hello from one fiber\nhello from another\n" {
 		t.Error(text)
 	}
-	if text := goRun("CGO_ENABLED=0"); !strings.Contains(text, "fiberrt_needs_cgo__set_CGO_ENABLED_to_1") {
-		t.Error("without cgo: ", text)
+	for _, refusal := range []struct{ says, env string }{
+		{"fiberrt_needs_cgo__set_CGO_ENABLED_to_1", "CGO_ENABLED=0"},
+		{"fiberrt_runs_only_on_Linux_on_amd64_arm64_and_riscv64", "GOOS=darwin"},
+		{"fiberrt_runs_only_on_Linux_on_amd64_arm64_and_riscv64", "GOARCH=386"},
+	} {
+		text := goRun(refusal.env)
+		if !strings.Contains(text, refusal.says) || strings.Count(text, "fiberrt_") != 1 {
+			t.Error(refusal.env, " does not print one sentence with ", refusal.says, ": ", text)
+		}
+	}
+	if !strings.Contains(os.Getenv("GOFLAGS"), "fiberrt_system") {
+		return
 	}
 	// Another flag keeps Go from using its cache.
 	if text := goRun("CGO_CFLAGS=-O1", "PKG_CONFIG_PATH=", "PKG_CONFIG_LIBDIR=/nowhere"); !strings.Contains(text, "fiberrt.pc") {
