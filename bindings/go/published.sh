@@ -63,8 +63,15 @@ chmod +x "$folder/bin/old-c++"
 answers 'fiberrt needs C++20: gcc 12, clang 14 or newer' CXX=old-c++ go build .
 answers '"pkg-config": executable file not found' go build -tags fiberrt_system .
 
+# The header for C code of the user's.
+command=$(sed -n 's/^    \(cp .*go list.*\)/\1/p' "$module/README.md")
+bare PATH="$folder/bin:/bin:/usr/bin" /bin/sh -ec "$command"
+cmp fiberrt.h "$module/clib/fiberrt.h"
+rm fiberrt.h
+
 bare go vet "$path/..."
 bare go test -count=1 "$path/..."
+bare FIBERRT_BACKEND=ev go test -count=1 -run 'Conn|Echo|Listen' "$path/fiberrt"
 [ -n "$all" ] || exit 0
 bare go test -count=1 -race "$path/..."
 bare GODEBUG=cgocheck=1 GOEXPERIMENT=cgocheck2 go test -count=1 "$path/..."

@@ -70,6 +70,7 @@ CGO_CPPFLAGS=-DFIBERRT_HEADER=$(cksum <"$folder/root/usr/include/fiberrt.h" | cu
 export CGO_CPPFLAGS
 
 export GOFLAGS="-tags=fiberrt_system ${GOFLAGS:-}"
+[ $# -gt 0 ] || ./older.sh "$LD_LIBRARY_PATH/libfiberrt.so.1" "$FIBERRT_BUILD/src/libfiberrt.map" "$folder/older"
 # The tests of golang.org/x/net/nettest are a separate module, because the package itself does not need that module.
 modules=.
 if (cd internal/nettest && go mod download) >"$folder/nettest.log" 2>&1; then
