@@ -4,6 +4,7 @@
 # file, libev and liburing. Fetches the sources of the last two into the folder DOWNLOADS, unless they are there.
 # Usage: module.sh PATH OUT DOWNLOADS; for example, PATH is github.com/you/fiberrt. Exit status 77: nothing was made,
 # because these sources could not be fetched.
+# Shell, because it copies and edits files, by commands.
 set -eu
 here=$(CDPATH='' cd -- "$(dirname -- "$0")" && pwd)
 root=$here/../..
@@ -27,10 +28,18 @@ out=$(cd "$out" && pwd)
 cp -R "$here/." "$out"
 rm -f "$out"/*.sh "$out"/*.py "$out/mutants.txt" "$out/internal/raw/swig.sh"
 python3 -B "$root/tools/amalgamate" "$out/clib"
-python3 -B "$root/tools/amalgamate/backends.py" "$out/clib" "$downloads"
+python3 -B "$root/tools/amalgamate/backends.py" "$out/clib" "$downloads" || {
+    status=$?
+    rm -rf "$out"
+    exit $status
+}
 rm "$out/clib/README.md"
 mv "$out/clib/LICENSES" "$out/LICENSES"
-cp "$root/NOTICE" "$out/"
+cat >"$out/NOTICE" <<'END'
+This module is distributed under the terms of MIT or Apache-2.0, whichever you prefer. In clib, fiberrt_backends.c,
+fiberrt_ev.h and fiberrt_liburing.h are made from the sources of libev and liburing, whose terms are in
+LICENSES/libev.txt and LICENSES/liburing.txt.
+END
 for file in fiberrt.cc fiberrt_backends.c fiberrt_switch.S; do
     { printf '//go:build !fiberrt_system\n\n' && cat "$out/clib/$file"; } >"$out/clib/new"
     mv "$out/clib/new" "$out/clib/$file"

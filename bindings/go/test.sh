@@ -46,7 +46,7 @@ done
 status=0
 [ $# -gt 0 ] || ./module.sh go.other.example/of/fiberrt "$folder/module" "$folder/downloads" || status=$?
 case $status in
-    0) [ $# -gt 0 ] || ./published.sh "$folder" ${all:+--all} ;;
+    0) [ $# -gt 0 ] || python3 -B published.py "$folder" ${all:+--all} ;;
     77) leave_out 'the Go module with the library in it' "the sources of libev and liburing could not be fetched" ;;
     *) exit 1 ;;
 esac
@@ -70,7 +70,7 @@ CGO_CPPFLAGS=-DFIBERRT_HEADER=$(cksum <"$folder/root/usr/include/fiberrt.h" | cu
 export CGO_CPPFLAGS
 
 export GOFLAGS="-tags=fiberrt_system ${GOFLAGS:-}"
-[ $# -gt 0 ] || ./older.sh "$LD_LIBRARY_PATH/libfiberrt.so.1" "$FIBERRT_BUILD/src/libfiberrt.map" "$folder/older"
+[ $# -gt 0 ] || python3 -B older.py "$LD_LIBRARY_PATH/libfiberrt.so.1" "$FIBERRT_BUILD/src/libfiberrt.map" "$folder/older"
 # The tests of golang.org/x/net/nettest are a separate module, because the package itself does not need that module.
 modules=.
 if (cd internal/nettest && go mod download) >"$folder/nettest.log" 2>&1; then
