@@ -1,11 +1,13 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT OR Apache-2.0
-# Tests a release as a new user would, in newly made systems: installs the packages, compiles README's program by the
-# command that README gives, and runs it; loads a plugin that uses the library into a program that does not; installs
-# the wheel and runs README's Python example; in a second system, with Go, gets the Go module and runs its README's
-# program; in a third system, without packages of the library, compiles README's program with the amalgamation. Usage:
-# release.sh FOLDER DEBS WHEELS ARCHIVES: an empty work folder, the folders of the packages, of the wheel, and of the
-# amalgamation's archive. Needs root, for the chroots. A step that cannot run is a failure.
+# Tests a release as a new user would, in newly made systems, by the commands of docs/install.md and README:
+# - installs the packages, compiles README's program and runs it; loads a plugin that uses the library into a program
+#   that does not; installs the wheel and runs the Python package's README's example;
+# - builds from sources;
+# - with Go and a compiler alone, gets the Go module and runs the program of its README;
+# - with a compiler and liburing, compiles README's program with the amalgamation.
+# Usage: release.sh FOLDER DEBS WHEELS ARCHIVES: an empty work folder, the folders of the packages, of the wheel, and of
+# the amalgamation's archive. Needs root, for the chroots. A step that cannot run is a failure.
 # Shell, because it runs in chroots the commands that a user types.
 set -eu
 here=$(CDPATH='' cd -- "$(dirname -- "$0")" && pwd)
@@ -23,7 +25,7 @@ if [ "${5-}" != in-own-mounts ]; then
     exit # with the status of the command above
 fi
 folder=$1 debs=$2 wheels=$3 archives=$4
-promised='packages readme plugin-host dlopen wheel go one-file'
+promised='packages readme plugin-host dlopen wheel from-sources go one-file'
 kept=
 keep() {
     echo "release.sh: passed: $1: $2"
@@ -69,7 +71,20 @@ block() {
     ' "$root/README.md"
 }
 
+# commands SECTION NUMBER: prints the block with that number in a section of docs/install.md.
+commands() {
+    awk -v heading="## $1" -v wanted="$2" '
+        /^## / { inside = $0 == heading; at = 0 }
+        inside && /^    / { if (!on) at++; on = 1; if (at == wanted) print substr($0, 5); next }
+        { on = 0 }
+    ' "$root/docs/install.md" | sed 's/^apt install /apt-get install -y --no-install-recommends /' | grep . ||
+        fail "docs/install.md has no commands for $1"
+}
+
 new_system plain
+# Only these two first: another package may not lack one of its own.
+logged debian inside "$system" sh -ec "cd /root
+$(commands "C and C++: Debian's packages" 1)"
 # shellcheck disable=SC2016 # for the shell in there
 install "$system" $(cd "$system" && ls root/*.deb | sed 's|^|/|') gcc libc6-dev pkg-config python3-venv
 inside "$system" fiberrt-doctor >"$folder/doctor.log" || [ $? -eq 1 ] || fail 'fiberrt-doctor'
@@ -114,6 +129,26 @@ logged wheel inside "$system" sh -ec 'cd /root
     fresh/bin/python -c "import fiberrt; assert \"/root/fresh/\" in fiberrt.__file__, fiberrt.__file__"
     fresh/bin/python readme_python.py README.md'
 keep wheel "$(basename "$wheel"), and the example of bindings/python/README.md"
+end_system
+
+# From the sources as they are, committed or not, without the files that git ignores.
+new_system from-sources
+mkdir "$system/root/fiberrt"
+(
+    cd "$root"
+    git ls-files -z --cached --others --exclude-standard >"$folder/files"
+    tar --null --files-from="$folder/files" --ignore-failed-read -cf "$folder/sources.tar" 2>/dev/null
+)
+tar -xf "$folder/sources.tar" --no-same-owner -C "$system/root/fiberrt"
+block c >"$system/root/fiberrt/greet.c"
+block sh >"$system/root/greet.sh"
+logged from-sources inside "$system" sh -ec "cd /root/fiberrt
+$(commands 'C and C++: the sources' 1)
+$(commands 'C and C++: the sources' 2)
+sh -e /root/greet.sh | sort >/root/greet.out"
+[ "$(cat "$system/root/greet.out")" = 'hello from another
+hello from one fiber' ] || fail "greet from sources printed: $(cat "$system/root/greet.out")"
+keep from-sources "the commands of docs/install.md"
 end_system
 
 # The Go module, with the library in it, in a system that has Go and the compilers; then with the installed library.
