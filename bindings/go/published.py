@@ -84,6 +84,12 @@ def main(folder: Path, whole: bool) -> None:
         fail(f"the program printed: {printed}")
     print(f"ok: go get and go run in {got - begun:.1f} s, go run again in {time.monotonic() - got:.1f} s")
 
+    machine.passes("go build -o program .")
+    names = set(re.findall(r" \w (\w+)$", subprocess.check_output(["nm", machine.user / "program"], text=True), re.M))
+    for name in ("ev_run", "ev_io_start", "io_uring_submit", "io_uring_queue_exit"):
+        if name in names or "fiberrt_" + name not in names:
+            fail(f"the program should have {name} under another name only")
+
     machine.refuses('"no-such-c++": executable file not found', "go build .", CXX="no-such-c++")
     (machine.bin / "old-c++").write_text(OLD)
     (machine.bin / "old-c++").chmod(0o755)

@@ -30,7 +30,7 @@ EPOLL_ONLY = "".join(
 )
 SYSTEM = "#pragma once\n#pragma GCC system_header\n"  # compilers do not warn of system headers
 LIBURING = ("setup", "queue", "register", "syscall")
-# For the headers of Linux before 5.1 and 5.6, which lack these files.
+# For the headers of Linux before 5.1, 5.6 and 6.12, which lack these files and that name.
 COMPATIBLE = """\
 #include <stdint.h>
 #if __has_include(<linux/time_types.h>)
@@ -49,11 +49,18 @@ struct open_how {
     uint64_t flags, mode, resolve;
 };
 #endif
+#if __has_include(<linux/blkdev.h>)
+#include <linux/blkdev.h>
+#endif
+#ifndef BLOCK_URING_CMD_DISCARD
+#define BLOCK_URING_CMD_DISCARD _IO(0x12, 0)
+#endif
 """
 
 
 def sources(state: Path) -> "dict[str, dict[str, str]]":
-    """The texts of both sources: the file's name in the tarball, without the first folder, and the text."""
+    """The texts of both sources: the file's name in the tarball, without the first folder, and the text. One header is
+    not in liburing's tarball, because liburing's build makes it."""
     names = ["libev", "liburing"]
     found = {name: sorted((state / "sources-of" / name).glob("*.orig.tar.*[!c]")) for name in names}
     if not all(len(tarballs) == 1 for tarballs in found.values()):
@@ -68,6 +75,10 @@ def sources(state: Path) -> "dict[str, dict[str, str]]":
                 file = member.name.partition("/")[2]
                 if member.isfile() and re.search(r"\.[ch]$|\.map$|^(LICENSE|COPYING|README)$", file):
                     texts[name][file] = tar.extractfile(member).read().decode("utf-8", "replace")
+    major, minor = re.search(r"_(\d+)\.(\d+)", found["liburing"][0].name).groups()
+    texts["liburing"]["src/include/liburing/io_uring_version.h"] = (
+        f"#define IO_URING_VERSION_MAJOR {major}\n#define IO_URING_VERSION_MINOR {minor}\n"
+    )
     return texts
 
 
@@ -102,7 +113,7 @@ def place(files: "dict[str, str]", by: str, include: str) -> str:
 
 
 def renamed(names: "set[str]") -> str:
-    return "".join(f"#define {name} fiberrt_{name.lstrip('_')}\n" for name in sorted(names))
+    return "".join(f"#define {name} fiberrt_{name}\n" for name in sorted(names))
 
 
 def headers(ev: "dict[str, str]", uring: "dict[str, str]") -> "dict[str, str]":
