@@ -298,7 +298,7 @@ def main(arguments: list[str]) -> None:
     elif command == "go-module":
         if len(rest) != 1:
             die("go-module takes one path; see ./dev help")
-        sys.exit(run(["bindings/go/module.sh", *rest]))
+        sys.exit(run(["bindings/go/module.sh", *rest, BUILD / "go-module", BUILD / "go/downloads"]))
     elif command in ("mutate", "fuzz", "bench", "try"):
         {"mutate": command_mutate, "fuzz": command_fuzz, "bench": command_bench, "try": command_try}[command](*rest)
     else:
