@@ -1,11 +1,13 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT OR Apache-2.0
-# Tests a release as a new user would, in newly made systems: installs the packages, compiles README's program by the
-# command that README gives, and runs it; loads a plugin that uses the library into a program that does not; installs
-# the wheel and runs README's Python example; in a second system, with Go, builds and runs the Go example; in a third
-# system, without packages of the library, compiles README's program with the amalgamation. Usage:
-# release.sh FOLDER DEBS WHEELS ARCHIVES: an empty work folder, the folders of the packages, of the wheel, and of the
-# amalgamation's archive. Needs root, for the chroots. A step that cannot run is a failure.
+# Tests a release as a new user would, in newly made systems, by the commands of docs/install.md and README:
+# - installs the packages, compiles README's program and runs it; loads a plugin that uses the library into a program
+#   that does not; installs the wheel and runs the Python package's README's example;
+# - builds from sources;
+# - with Go and a compiler alone, gets the Go module and runs the program of its README;
+# - with a compiler and liburing, compiles README's program with the amalgamation.
+# Usage: release.sh FOLDER DEBS WHEELS ARCHIVES: an empty work folder, the folders of the packages, of the wheel, and of
+# the amalgamation's archive. Needs root, for the chroots. A step that cannot run is a failure.
 # Shell, because it runs in chroots the commands that a user types.
 set -eu
 here=$(CDPATH='' cd -- "$(dirname -- "$0")" && pwd)
@@ -23,7 +25,7 @@ if [ "${5-}" != in-own-mounts ]; then
     exit # with the status of the command above
 fi
 folder=$1 debs=$2 wheels=$3 archives=$4
-promised='packages readme plugin-host dlopen wheel go one-file'
+promised='packages readme plugin-host dlopen wheel from-sources go one-file'
 kept=
 keep() {
     echo "release.sh: passed: $1: $2"
@@ -69,7 +71,20 @@ block() {
     ' "$root/README.md"
 }
 
+# commands SECTION NUMBER: prints the block with that number in a section of docs/install.md.
+commands() {
+    awk -v heading="## $1" -v wanted="$2" '
+        /^## / { inside = $0 == heading; at = 0 }
+        inside && /^    / { if (!on) at++; on = 1; if (at == wanted) print substr($0, 5); next }
+        { on = 0 }
+    ' "$root/docs/install.md" | sed 's/^apt install /apt-get install -y --no-install-recommends /' | grep . ||
+        fail "docs/install.md has no commands for $1"
+}
+
 new_system plain
+# Only these two first: another package may not lack one of its own.
+logged debian inside "$system" sh -ec "cd /root
+$(commands "C and C++: Debian's packages" 1)"
 # shellcheck disable=SC2016 # for the shell in there
 install "$system" $(cd "$system" && ls root/*.deb | sed 's|^|/|') gcc libc6-dev pkg-config python3-venv
 inside "$system" fiberrt-doctor >"$folder/doctor.log" || [ $? -eq 1 ] || fail 'fiberrt-doctor'
@@ -116,31 +131,56 @@ logged wheel inside "$system" sh -ec 'cd /root
 keep wheel "$(basename "$wheel"), and the example of bindings/python/README.md"
 end_system
 
+# From the sources as they are, committed or not, without the files that git ignores.
+new_system from-sources
+mkdir "$system/root/fiberrt"
+(
+    cd "$root"
+    git ls-files -z --cached --others --exclude-standard >"$folder/files"
+    tar --null --files-from="$folder/files" --ignore-failed-read -cf "$folder/sources.tar" 2>/dev/null
+)
+tar -xf "$folder/sources.tar" --no-same-owner -C "$system/root/fiberrt"
+block c >"$system/root/fiberrt/greet.c"
+block sh >"$system/root/greet.sh"
+logged from-sources inside "$system" sh -ec "cd /root/fiberrt
+$(commands 'C and C++: the sources' 1)
+$(commands 'C and C++: the sources' 2)
+sh -e /root/greet.sh | sort >/root/greet.out"
+[ "$(cat "$system/root/greet.out")" = 'hello from another
+hello from one fiber' ] || fail "greet from sources printed: $(cat "$system/root/greet.out")"
+keep from-sources "the commands of docs/install.md"
+end_system
+
+# The Go module, with the library in it, in a system that has Go and the compilers; then with the installed library.
 mkdir -p "$folder/go"
 goroot=$("$root/bindings/go/toolchain.sh" "$folder/go") || fail "$goroot"
+path=go.other.example/of/fiberrt
+"$root/bindings/go/module.sh" $path "$folder/go/module" "$folder/go/downloads" || fail 'there is no Go module to publish'
 new_system with-go
-install "$system" $(cd "$system" && ls root/libfiberrt*.deb | sed 's|^|/|') gcc libc6-dev pkg-config
-mkdir -p "$system/usr/local"
+install "$system" g++
+mkdir -p "$system/usr/local" "$system/root/own"
 cp -R "$goroot" "$system/usr/local/go"
-cp -R "$root/bindings/go" "$system/root/bindings"
+at=$(python3 -B "$root/bindings/go/proxy.py" "$folder/go/module" "$system/root/proxy")
 cp "$root/README.md" "$system/root/"
-# The Go module of the bindings, and a module that uses it as bindings/go/README.md says.
-logged go inside "$system" sh -ec 'cd /root/bindings
-    export PATH=/usr/local/go/bin:$PATH GOTOOLCHAIN=local GOPROXY=off GOFLAGS=-mod=mod
-    go version
-    go build -o /root/pipeline ./examples/pipeline
-    /root/pipeline fiber /root/README.md >/root/pipeline.out
-    mkdir /root/own && cd /root/own
-    cp ../bindings/examples/pipeline/main.go .
-    go mod init example.org/own
-    go mod edit -require example.com/fiberrt/bindings/go@v0.0.0 \
-        -replace example.com/fiberrt/bindings/go=/root/bindings
-    go run . fiber /root/README.md >own.out
-    cmp own.out /root/pipeline.out'
+awk '/^```go$/ && !found { on = found = 1; next } /^```$/ { on = 0 } on' "$folder/go/module/README.md" \
+    >"$system/root/own/main.go"
+commands=$(sed -n '/^    go mod init /,/^$/s/^    //p' "$folder/go/module/README.md")
+case $commands in *'go run .') ;; *) fail "bindings/go/README.md has no commands for a new module" ;; esac
+go_environment='export PATH=/usr/local/go/bin:$PATH GOTOOLCHAIN=local GOPROXY=file:///root/proxy GONOSUMDB=go.other.example; go version'
+logged go inside "$system" sh -ec "$go_environment; cd /root/own; $commands"
+[ "$(tail -n 1 "$folder/go.log")" = 99990000 ] || fail "the Go program printed: $(cat "$folder/go.log")"
+logged go-example inside "$system" sh -ec "$go_environment; cd /root/own
+    go run $path/examples/pipeline fiber /root/README.md >/root/pipeline.out"
 # The result must be the count that grep finds.
 count=$(grep -o fiber "$root/README.md" | wc -l)
 grep -qx "$count in all" "$system/root/pipeline.out" || fail "the Go example counts: $(cat "$system/root/pipeline.out")"
-keep go "$(sed -n 's/^go version //p' "$folder/go.log"): the example pipeline, where it is and in a module of its own"
+install "$system" $(cd "$system" && ls root/libfiberrt*.deb | sed 's|^|/|') pkg-config
+logged go-installed inside "$system" sh -ec "$go_environment; cd /root/own
+    go build -tags fiberrt_system
+    ldd ./user | grep libfiberrt.so.1
+    ./user"
+[ "$(tail -n 1 "$folder/go-installed.log")" = 99990000 ] || fail "it printed: $(cat "$folder/go-installed.log")"
+keep go "$(sed -n 's/^go version //p' "$folder/go.log"): $at, with the library in it and with the installed one"
 end_system
 
 # The commands of the amalgamation's README for a C program, in a system that has only a compiler and liburing.

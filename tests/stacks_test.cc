@@ -277,7 +277,7 @@ TEST(GuardSize, OfThreadsIsNoLess) {
 
 namespace {
 
-// How far the caller's frame lies below the highest address of its fiber's stack in use.
+// How far the frame of the caller lies below the highest address in use of the stack.
 #define DEPTH_OF_FRAME() (info(self()).stack_high - reinterpret_cast<uint64_t>(__builtin_frame_address(0)))
 
 constexpr size_t small_frames = 2048; // more than the first frames take, sanitizers included

@@ -10,6 +10,9 @@ source=$1
 folder=$2
 exported=$(cd "$source" && pwd)/src/exported.awk
 
+recipes=$(cd "$source" && ls packaging/rpm/*.spec packaging/conan/conanfile.py packaging/vcpkg/vcpkg.json \
+    packaging/nix/package.nix packaging/alpine/APKBUILD)
+
 # check DIR: a line for each place that says another version than the header; 1 if there is any.
 check() (
     cd "$1"
@@ -41,6 +44,11 @@ check() (
         said=$(sed -n '1s/^[^(]*(\([^-~+)]*\).*/\1/p' debian/changelog)
         [ "$said" = "$version" ] || wrong "debian/changelog: begins with $said, not $version"
     fi
+    # In each recipe, a line like `Version: 0.1.0`.
+    for file in $recipes; do
+        said=$(sed -nE 's/^ *"?(Version|version|pkgver)"? *[:=] *"?([0-9][0-9.]*).*/\2/p' "$file")
+        [ "$said" = "$version" ] || wrong "$file: says $said, not $version"
+    done
     # These have no version.
     for file in CMakeLists.txt bindings/python/pyproject.toml bindings/python/src/fiberrt/__init__.py; do
         if grep -nE "^ *(project\(fiberrt VERSION|version *=|__version__ *=) *\"?[0-9]" "$file"; then
@@ -61,7 +69,7 @@ copy() { # FILE...
         cp "$source/$file" "$folder/$file"
     done
 }
-others='CHANGELOG.md README.md'
+others="CHANGELOG.md README.md $recipes"
 [ ! -e "$source/debian/changelog" ] || others="$others debian/changelog"
 own='CMakeLists.txt bindings/python/pyproject.toml bindings/python/src/fiberrt/__init__.py'
 # shellcheck disable=SC2086 # lists

@@ -38,6 +38,7 @@ public:
         check(fiber_spawn(&other, take_turns, this), "fiber_spawn");
         check(fiber_join(one, nullptr), "fiber_join");
         check(fiber_join(other, nullptr), "fiber_join");
+        if (by_ == By::trace) ok_ &= wait_until_written();
         return ok_;
     }
 
@@ -50,8 +51,24 @@ private:
         return nullptr;
     }
 
+    // Waits until the events of this run are in the file: two fibers that only switch make events faster than the
+    // trace's thread writes them, and the cord would drop the events of the next run. The figure is the CPU time of this
+    // thread, so the wait hardly counts.
+    bool wait_until_written() {
+        uint64_t written_before = written_;
+        do {
+            fiber_trace_stats_t stats;
+            if (fiber_sleep(FIBER_MSEC(2)) != 0 || fiber_trace_stats(&stats, sizeof stats) != 0) return false;
+            if (stats.dropped || stats.error) return false;
+            written_ = stats.events;
+        } while (written_ - written_before < static_cast<uint64_t>(rounds_) * events_per_round);
+        return true;
+    }
+
+    static constexpr uint64_t events_per_round = 4; // each of the fibers stops and runs
     By by_;
     long rounds_ = 0;
+    uint64_t written_ = 0; // events of the trace so far
     bool ok_ = true;
 };
 

@@ -1,10 +1,14 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT OR Apache-2.0
-# Changes the path of the module, in all files here that name it, to the one under which you publish it.
-# Usage: module.sh PATH; for example, PATH is github.com/you/fiberrt/bindings/go
+# Makes the Go module to publish under PATH in the new folder OUT: the sources here with that path, the library as one
+# file, libev and liburing. Fetches the sources of the last two into the folder DOWNLOADS, unless they are there.
+# Usage: module.sh PATH OUT DOWNLOADS; for example, PATH is github.com/you/fiberrt. Exit status 77: nothing was made,
+# because these sources could not be fetched.
+# Shell, because it copies and edits files, by commands.
 set -eu
-cd -- "$(dirname -- "$0")"
-to=${1:-}
+here=$(CDPATH='' cd -- "$(dirname -- "$0")" && pwd)
+root=$here/../..
+to=${1:-} out=${2:-} downloads=${3:-}
 case $to in
     '' | [!A-Za-z0-9]* | */ | *//* | *[!A-Za-z0-9._~/-]*) valid= ;;
     *) valid=${to%%/*} ;;
@@ -13,6 +17,35 @@ case $valid in
     *.*) ;;
     *) echo "module.sh: '$to' is no path of a module: host.name/and/so/on" >&2 && exit 2 ;;
 esac
+[ $# -eq 3 ] || { echo 'module.sh: it takes PATH OUT DOWNLOADS' >&2 && exit 2; }
+if [ -d "$out" ] && [ -n "$(ls -A "$out")" ] && ! grep -qs '^module ' "$out/go.mod"; then
+    echo "module.sh: $out has something else than a module" >&2 && exit 2
+fi
+rm -rf "$out"
+mkdir -p "$out"
+out=$(cd "$out" && pwd)
+
+cp -R "$here/." "$out"
+rm -f "$out"/*.sh "$out"/*.py "$out/mutants.txt" "$out/internal/raw/swig.sh"
+python3 -B "$root/tools/amalgamate" "$out/clib"
+python3 -B "$root/tools/amalgamate/backends.py" "$out/clib" "$downloads" || {
+    status=$?
+    rm -rf "$out"
+    exit $status
+}
+rm "$out/clib/README.md"
+mv "$out/clib/LICENSES" "$out/LICENSES"
+cat >"$out/NOTICE" <<'END'
+This module is distributed under the terms of MIT or Apache-2.0, whichever you prefer. In clib, fiberrt_backends.c,
+fiberrt_ev.h and fiberrt_liburing.h are made from the sources of libev and liburing, whose terms are in
+LICENSES/libev.txt and LICENSES/liburing.txt.
+END
+for file in fiberrt.cc fiberrt_backends.c fiberrt_switch.S; do
+    { printf '//go:build !fiberrt_system\n\n' && cat "$out/clib/$file"; } >"$out/clib/new"
+    mv "$out/clib/new" "$out/clib/$file"
+done
+
+cd "$out"
 from=$(sed -n 's/^module //p' go.mod)
 quoted=$(printf '%s' "$from" | sed 's/[.]/[.]/g')
 find . -type f \( -name '*.go' -o -name go.mod -o -name '*.i' -o -name '*.c' -o -name '*.md' \) \
@@ -20,4 +53,4 @@ find . -type f \( -name '*.go' -o -name go.mod -o -name '*.i' -o -name '*.c' -o 
     sed -i "s,$quoted,$to,g" "$file"
 done
 ! command -v gofmt >/dev/null || gofmt -w . # imports are sorted by their paths
-echo "$to instead of $from"
+echo "$to instead of $from, in $out"

@@ -1,8 +1,9 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT OR Apache-2.0
-# Installs the library below FOLDER and tests the Go module against it.
+# Tests the Go module in both its forms: as it is published, with the library in it, and with an installed library.
 # Usage: test.sh FOLDER [--all] [ARGUMENT-OF-GO-TEST...]; --all: also with the race detector, cgo's checks, and 1 to 4
-# processors. FIBERRT_BUILD: a built tree of the library, build/release for example; without it one is made in FOLDER.
+# processors. With arguments of go test, only with an installed library. FIBERRT_BUILD: a built tree of the library,
+# build/release for example, which is installed below FOLDER; without it one is made in FOLDER.
 # SWIG: SWIG 4.1, by which internal/raw is made again and compared; swig without it.
 # FOLDER may be kept. The tests that could not run are listed at the end and in FOLDER/left_out: in each line a name, a
 # tab and the reason. Exit status 77: no test ran.
@@ -23,12 +24,35 @@ not_to_be_had() {
 
 leave_out() { printf '%s\t%s\n' "$1" "$2" >>"$folder/left_out"; }
 
-command -v pkg-config >/dev/null || not_to_be_had 'there is no pkg-config'
 cd "$here"
 goroot=$(./toolchain.sh "$folder") || not_to_be_had "$goroot"
 PATH=$goroot/bin:$PATH
 export GOTOOLCHAIN=local
 
+badly=$(gofmt -l .)
+[ -z "$badly" ] || { echo "test.sh: not as gofmt formats: $badly" && exit 1; }
+status=0
+internal/raw/swig.sh --check 2>"$folder/swig.log" || status=$?
+case $status in
+    0) ;;
+    77 | 127) leave_out "the comparison of internal/raw with what SWIG makes" 'there is no SWIG 4.1' ;;
+    *) cat "$folder/swig.log" && exit 1 ;;
+esac
+for wrong in '' nodots/x go.example/ 'go.example/a b' -x.y/z; do
+    if ./module.sh "$wrong" "$folder/none" "$folder/downloads" 2>/dev/null; then
+        echo "test.sh: module.sh takes '$wrong'" && exit 1
+    fi
+done
+status=0
+[ $# -gt 0 ] || ./module.sh go.other.example/of/fiberrt "$folder/module" "$folder/downloads" || status=$?
+case $status in
+    0) [ $# -gt 0 ] || python3 -B published.py "$folder" ${all:+--all} ;;
+    77) leave_out 'the Go module with the library in it' "the sources of libev and liburing could not be fetched" ;;
+    *) exit 1 ;;
+esac
+
+# With an installed library.
+command -v pkg-config >/dev/null || not_to_be_had 'there is no pkg-config'
 if [ -z "${FIBERRT_BUILD:-}" ]; then
     FIBERRT_BUILD=$folder/build
     cmake -S "$here/../.." -B "$FIBERRT_BUILD" -G Ninja -DCMAKE_BUILD_TYPE=RelWithDebInfo -DFIBERRT_TESTS=OFF \
@@ -45,31 +69,8 @@ export PKG_CONFIG_PATH LD_LIBRARY_PATH PKG_CONFIG_SYSROOT_DIR="$folder/root"
 CGO_CPPFLAGS=-DFIBERRT_HEADER=$(cksum <"$folder/root/usr/include/fiberrt.h" | cut -d' ' -f1)
 export CGO_CPPFLAGS
 
-badly=$(gofmt -l .)
-[ -z "$badly" ] || { echo "test.sh: not as gofmt formats: $badly" && exit 1; }
-status=0
-internal/raw/swig.sh --check 2>"$folder/swig.log" || status=$?
-case $status in
-    0) ;;
-    77 | 127) leave_out "the comparison of internal/raw with what SWIG makes" 'there is no SWIG 4.1' ;;
-    *) cat "$folder/swig.log" && exit 1 ;;
-esac
-if [ -n "$all" ]; then # test the module under another path
-    rm -rf "$folder/renamed"
-    cp -R . "$folder/renamed"
-    other=go.other.example/of/fiberrt
-    (
-        cd "$folder/renamed"
-        for wrong in '' nodots/x go.example/ 'go.example/a b' -x.y/z; do
-            if ./module.sh "$wrong" 2>/dev/null; then echo "test.sh: module.sh takes '$wrong'" && exit 1; fi
-        done
-        ./module.sh $other >/dev/null
-        if grep -rn 'example\.com' .; then echo 'test.sh: module.sh has left that' && exit 1; fi
-        [ "$(go list ./fiberrt)" = $other/fiberrt ]
-        go build ./...
-        go test -count=1 -run Example ./fiberrt
-    )
-fi
+export GOFLAGS="-tags=fiberrt_system ${GOFLAGS:-}"
+[ $# -gt 0 ] || python3 -B older.py "$LD_LIBRARY_PATH/libfiberrt.so.1" "$FIBERRT_BUILD/src/libfiberrt.map" "$folder/older"
 # The tests of golang.org/x/net/nettest are a separate module, because the package itself does not need that module.
 modules=.
 if (cd internal/nettest && go mod download) >"$folder/nettest.log" 2>&1; then

@@ -6,9 +6,12 @@
 // linker's rules this library, and a libev.so.4 that it uses, would then call the program's functions. So the build
 // makes a copy of libev.a (private_libev.cmake). All names of the copy are local except those below, which it renames;
 // CMake reads this list. Without FIBERRT_EV_PRIVATE the build found no libev.a and uses libev.so.4.
+// With FIBERRT_BUNDLED libev is compiled from its sources, under other names (tools/amalgamate/backends.py).
 #pragma once
 
-#ifdef FIBERRT_EV_PRIVATE
+#ifdef FIBERRT_BUNDLED
+#include "fiberrt_ev.h"
+#elif defined FIBERRT_EV_PRIVATE
 #define ev_fork_start fiberrt_ev_fork_start
 #define ev_invoke_pending fiberrt_ev_invoke_pending
 #define ev_io_start fiberrt_ev_io_start

@@ -6,7 +6,11 @@
 #include "backend/uring.h"
 
 #include <atomic>
+#ifdef FIBERRT_BUNDLED // as in backend/libev.h
+#include "fiberrt_liburing.h"
+#else
 #include <liburing.h>
+#endif
 #include <stdint.h>
 
 namespace fiberrt {

@@ -5,6 +5,7 @@
 #include "core/cord.h"
 #include "core/scheduler.h"
 #include "io/io.h"
+#include "io/ready.h"
 #include "io/sockets.h"
 
 #include <errno.h>
@@ -27,7 +28,7 @@ int64_t DescriptorGuard::wait_until_ready(int fd, int events, bool hint, int64_t
     // The ring refuses polls: polls by calls at growing intervals.
     for (int64_t pause_ns = first_pause_ns; result == -EAGAIN; result = run_by_calls(ready)) {
         if (deadline_in(0) >= until) return -ETIMEDOUT;
-        if (int error = pause(pause_ns)) return try_once_more(ready, error);
+        if (int error = ask_again_later(*this, &pause_ns)) return try_once_more(ready, error);
     }
     return result;
 }

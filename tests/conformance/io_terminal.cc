@@ -182,6 +182,17 @@ TEST(TerminalRead, OthersHaveTurnsAmongReadsThatFindNothing) {
     join(fiber);
 }
 
+// A ring may refuse to poll: then the read polls by calls, at intervals that grow.
+TEST(TerminalRead, LooksSeldomForAByteThatDoesNotCome) {
+    NOT_ON_SIM("has no terminals");
+    const Terminal tty(0, 3); // 300 ms
+    fiber_stats_t before{}, after{};
+    ASSERT_EQ(fiber_stats(&before, sizeof before), 0);
+    EXPECT_EQ(by_read(tty.slave), 0);
+    ASSERT_EQ(fiber_stats(&after, sizeof after), 0);
+    EXPECT_LT(after.polls - before.polls, 100u);
+}
+
 // The kernel wakes all that wait for room after each write, also one that it has refused.
 TEST(TerminalPoll, RoomIsReportedOnlyWhereThereIsSome) {
     NOT_ON_SIM("has no terminals");

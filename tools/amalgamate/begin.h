@@ -5,7 +5,7 @@
 #define _GNU_SOURCE 1
 #endif
 #if __cplusplus < 202002L
-#error "fiberrt.cc is C++20: compile it with -std=c++20"
+#error "fiberrt needs C++20: gcc 12, clang 14 or newer, with -std=c++20"
 #endif
 #ifndef __linux__
 #error "fiberrt runs on Linux only"
@@ -15,9 +15,17 @@
 #error "fiberrt needs glibc 2.34 or newer"
 #endif
 
+#ifdef FIBERRT_BUNDLED
+#define FIBERRT_WITH_URING
+#define FIBERRT_WITH_EV
+#endif
 #ifdef FIBERRT_WITH_URING
 #define FIBERRT_HAVE_URING
+#ifdef FIBERRT_BUNDLED
+#include "fiberrt_liburing.h"
+#else
 #include <liburing.h>
+#endif
 #ifndef IORING_SETUP_DEFER_TASKRUN
 #error "fiberrt needs liburing 2.3 or newer"
 #endif

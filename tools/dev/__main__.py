@@ -271,6 +271,9 @@ def command_release_check() -> None:
     say("the steps of a new user")
     if run(["debian/release.sh", "build/release-check", "build/deb/one", "build/wheel/dist", "build"]) != 0:
         die("this must not be released")
+    say("the recipes for other systems")
+    if run(["python3", "tests/recipes.py", ".", "build/recipes"]) != 0:
+        die("this must not be released")  # 77 as well: nothing may be left out here
     say("the packages of Debian 13 and unstable")  # 77 as well: nothing may be left out here
     for release in ("trixie", "unstable"):
         if run(["debian/other_release.sh", release, f"build/debian-{release}", "packages"]) != 0:
@@ -298,7 +301,7 @@ def main(arguments: list[str]) -> None:
     elif command == "go-module":
         if len(rest) != 1:
             die("go-module takes one path; see ./dev help")
-        sys.exit(run(["bindings/go/module.sh", *rest]))
+        sys.exit(run(["bindings/go/module.sh", *rest, BUILD / "go-module", BUILD / "go/downloads"]))
     elif command in ("mutate", "fuzz", "bench", "try"):
         {"mutate": command_mutate, "fuzz": command_fuzz, "bench": command_bench, "try": command_try}[command](*rest)
     else:

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-// Package fiberrt runs Go functions as fibers: all on one thread, one at a time, in a deterministic order. A fiber runs
-// until it waits or reschedules in a call of this package.
+// Package fiberrt calls C and C++ code that waits, by the thousand, without a thread for each call: see [Cord]. It also
+// runs Go functions as fibers: all on one thread, one at a time, in a deterministic order. A fiber runs until it waits
+// or reschedules in a call of this package.
 //
 //	err := fiberrt.Run(ctx, func(f *fiberrt.Fiber) {
 //		child := f.Spawn(func(f *fiberrt.Fiber) { f.Sleep(time.Second) })

@@ -7,7 +7,8 @@
 package main
 
 /*
-#cgo pkg-config: fiberrt
+#cgo fiberrt_system pkg-config: fiberrt
+#cgo !fiberrt_system CPPFLAGS: -I${SRCDIR}/../../clib
 #include "sieve.h"
 */
 import "C"

@@ -6,7 +6,8 @@
 package ctest
 
 /*
-#cgo pkg-config: fiberrt
+#cgo fiberrt_system pkg-config: fiberrt
+#cgo !fiberrt_system CPPFLAGS: -I${SRCDIR}/../../clib
 #include <errno.h>
 #include <fiberrt.h>
 
@@ -55,7 +56,11 @@ static int call_exported_on_fiber(void) { return call_on_fiber((void *)ctestExpo
 */
 import "C"
 
-import "unsafe"
+import (
+	"unsafe"
+
+	_ "example.com/fiberrt/bindings/go/clib"
+)
 
 // Exported is the Go function that the function exported to C calls.
 var Exported func()

@@ -8,7 +8,8 @@
 package raw
 
 /*
-#cgo pkg-config: fiberrt
+#cgo fiberrt_system pkg-config: fiberrt
+#cgo !fiberrt_system CPPFLAGS: -I${SRCDIR}/../../clib
 #cgo noescape raw_exchange
 #cgo nocallback raw_exchange
 #cgo noescape raw_spawn
@@ -47,7 +48,11 @@ static int raw_detached(fiber_attr_t **out) {
 */
 import "C"
 
-import "unsafe"
+import (
+	"unsafe"
+
+	_ "example.com/fiberrt/bindings/go/clib"
+)
 
 // The codes of operations: FIBER_OP_*.
 const (

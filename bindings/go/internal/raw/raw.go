@@ -28,7 +28,8 @@ typedef struct { void* array; intgo len; intgo cap; } _goslice_;
 
 
 
-#cgo pkg-config: fiberrt
+#cgo fiberrt_system pkg-config: fiberrt
+#cgo !fiberrt_system CPPFLAGS: -I${SRCDIR}/../../clib
 
 typedef long long swig_type_1;
 typedef long long swig_type_2;
@@ -48,30 +49,30 @@ typedef long long swig_type_15;
 typedef long long swig_type_16;
 typedef long long swig_type_17;
 typedef long long swig_type_18;
-extern void _wrap_Swig_free_raw_039f6866ca57530f(uintptr_t arg1);
-extern uintptr_t _wrap_Swig_malloc_raw_039f6866ca57530f(swig_intgo arg1);
-extern swig_intgo _wrap_Version_raw_039f6866ca57530f(void);
-extern swig_type_1 _wrap_Now_raw_039f6866ca57530f(void);
-extern swig_type_2 _wrap_Features_raw_039f6866ca57530f(void);
-extern swig_intgo _wrap_State_raw_039f6866ca57530f(swig_type_3 arg1);
-extern swig_intgo _wrap_SetName_raw_039f6866ca57530f(swig_type_4 arg1, swig_type_5 arg2);
-extern swig_intgo _wrap_Detach_raw_039f6866ca57530f(swig_type_6 arg1);
-extern swig_intgo _wrap_Self_raw_039f6866ca57530f(swig_voidp arg1);
-extern swig_intgo _wrap_CordSelf_raw_039f6866ca57530f(swig_voidp arg1);
-extern swig_intgo _wrap_ChanCreate_raw_039f6866ca57530f(swig_voidp arg1, swig_type_7 arg2, swig_type_8 arg3);
-extern swig_intgo _wrap_ChanDestroy_raw_039f6866ca57530f(swig_type_9 arg1);
-extern swig_intgo _wrap_ChanClose_raw_039f6866ca57530f(swig_type_10 arg1);
-extern swig_type_11 _wrap_ChanCount_raw_039f6866ca57530f(swig_type_12 arg1);
-extern swig_intgo _wrap_DumpFd_raw_039f6866ca57530f(swig_intgo arg1, swig_intgo arg2);
-extern swig_intgo _wrap_MetricsFd_raw_039f6866ca57530f(swig_intgo arg1);
-extern swig_intgo _wrap_AccountingStart_raw_039f6866ca57530f(void);
-extern swig_intgo _wrap_AccountingStop_raw_039f6866ca57530f(void);
-extern swig_intgo _wrap_TraceStop_raw_039f6866ca57530f(void);
-extern swig_intgo _wrap_AgentStart_raw_039f6866ca57530f(swig_type_13 arg1);
-extern swig_intgo _wrap_AgentStop_raw_039f6866ca57530f(void);
-extern swig_intgo _wrap_ScopeCancel_raw_039f6866ca57530f(swig_type_14 arg1);
-extern swig_intgo _wrap_ScopeOpenIn_raw_039f6866ca57530f(swig_type_15 arg1, swig_voidp arg2, swig_type_16 arg3, swig_intgo arg4);
-extern swig_intgo _wrap_ScopeCloseIn_raw_039f6866ca57530f(swig_type_17 arg1, swig_type_18 arg2);
+extern void _wrap_Swig_free_raw_74406a83227caebf(uintptr_t arg1);
+extern uintptr_t _wrap_Swig_malloc_raw_74406a83227caebf(swig_intgo arg1);
+extern swig_intgo _wrap_Version_raw_74406a83227caebf(void);
+extern swig_type_1 _wrap_Now_raw_74406a83227caebf(void);
+extern swig_type_2 _wrap_Features_raw_74406a83227caebf(void);
+extern swig_intgo _wrap_State_raw_74406a83227caebf(swig_type_3 arg1);
+extern swig_intgo _wrap_SetName_raw_74406a83227caebf(swig_type_4 arg1, swig_type_5 arg2);
+extern swig_intgo _wrap_Detach_raw_74406a83227caebf(swig_type_6 arg1);
+extern swig_intgo _wrap_Self_raw_74406a83227caebf(swig_voidp arg1);
+extern swig_intgo _wrap_CordSelf_raw_74406a83227caebf(swig_voidp arg1);
+extern swig_intgo _wrap_ChanCreate_raw_74406a83227caebf(swig_voidp arg1, swig_type_7 arg2, swig_type_8 arg3);
+extern swig_intgo _wrap_ChanDestroy_raw_74406a83227caebf(swig_type_9 arg1);
+extern swig_intgo _wrap_ChanClose_raw_74406a83227caebf(swig_type_10 arg1);
+extern swig_type_11 _wrap_ChanCount_raw_74406a83227caebf(swig_type_12 arg1);
+extern swig_intgo _wrap_DumpFd_raw_74406a83227caebf(swig_intgo arg1, swig_intgo arg2);
+extern swig_intgo _wrap_MetricsFd_raw_74406a83227caebf(swig_intgo arg1);
+extern swig_intgo _wrap_AccountingStart_raw_74406a83227caebf(void);
+extern swig_intgo _wrap_AccountingStop_raw_74406a83227caebf(void);
+extern swig_intgo _wrap_TraceStop_raw_74406a83227caebf(void);
+extern swig_intgo _wrap_AgentStart_raw_74406a83227caebf(swig_type_13 arg1);
+extern swig_intgo _wrap_AgentStop_raw_74406a83227caebf(void);
+extern swig_intgo _wrap_ScopeCancel_raw_74406a83227caebf(swig_type_14 arg1);
+extern swig_intgo _wrap_ScopeOpenIn_raw_74406a83227caebf(swig_type_15 arg1, swig_voidp arg2, swig_type_16 arg3, swig_intgo arg4);
+extern swig_intgo _wrap_ScopeCloseIn_raw_74406a83227caebf(swig_type_17 arg1, swig_type_18 arg2);
 #undef intgo
 */
 import "C"
@@ -92,13 +93,13 @@ type _ sync.Mutex
 
 func Swig_free(arg1 uintptr) {
 	_swig_i_0 := arg1
-	C._wrap_Swig_free_raw_039f6866ca57530f(C.uintptr_t(_swig_i_0))
+	C._wrap_Swig_free_raw_74406a83227caebf(C.uintptr_t(_swig_i_0))
 }
 
 func Swig_malloc(arg1 int) (_swig_ret uintptr) {
 	var swig_r uintptr
 	_swig_i_0 := arg1
-	swig_r = (uintptr)(C._wrap_Swig_malloc_raw_039f6866ca57530f(C.swig_intgo(_swig_i_0)))
+	swig_r = (uintptr)(C._wrap_Swig_malloc_raw_74406a83227caebf(C.swig_intgo(_swig_i_0)))
 	return swig_r
 }
 
@@ -116,19 +117,19 @@ type Chan uint64
 
 func Version() (_swig_ret int) {
 	var swig_r int
-	swig_r = (int)(C._wrap_Version_raw_039f6866ca57530f())
+	swig_r = (int)(C._wrap_Version_raw_74406a83227caebf())
 	return swig_r
 }
 
 func Now() (_swig_ret int64) {
 	var swig_r int64
-	swig_r = (int64)(C._wrap_Now_raw_039f6866ca57530f())
+	swig_r = (int64)(C._wrap_Now_raw_74406a83227caebf())
 	return swig_r
 }
 
 func Features() (_swig_ret uint64) {
 	var swig_r uint64
-	swig_r = (uint64)(C._wrap_Features_raw_039f6866ca57530f())
+	swig_r = (uint64)(C._wrap_Features_raw_74406a83227caebf())
 	return swig_r
 }
 
@@ -136,7 +137,7 @@ func State(arg1 Fiber) (_swig_ret int) {
 	var swig_r int
 	var _swig_i_0 uint64
 	_swig_i_0 = uint64(arg1)
-	swig_r = (int)(C._wrap_State_raw_039f6866ca57530f(C.swig_type_3(_swig_i_0)))
+	swig_r = (int)(C._wrap_State_raw_74406a83227caebf(C.swig_type_3(_swig_i_0)))
 	return swig_r
 }
 
@@ -145,7 +146,7 @@ func SetName(arg1 Fiber, arg2 string) (_swig_ret int) {
 	var _swig_i_0 uint64
 	_swig_i_0 = uint64(arg1)
 	_swig_i_1 := arg2
-	swig_r = (int)(C._wrap_SetName_raw_039f6866ca57530f(C.swig_type_4(_swig_i_0), *(*C.swig_type_5)(unsafe.Pointer(&_swig_i_1))))
+	swig_r = (int)(C._wrap_SetName_raw_74406a83227caebf(C.swig_type_4(_swig_i_0), *(*C.swig_type_5)(unsafe.Pointer(&_swig_i_1))))
 	if Swig_escape_always_false {
 		Swig_escape_val = arg2
 	}
@@ -156,21 +157,21 @@ func Detach(arg1 Fiber) (_swig_ret int) {
 	var swig_r int
 	var _swig_i_0 uint64
 	_swig_i_0 = uint64(arg1)
-	swig_r = (int)(C._wrap_Detach_raw_039f6866ca57530f(C.swig_type_6(_swig_i_0)))
+	swig_r = (int)(C._wrap_Detach_raw_74406a83227caebf(C.swig_type_6(_swig_i_0)))
 	return swig_r
 }
 
 func Self(arg1 *Fiber) (_swig_ret int) {
 	var swig_r int
 	_swig_i_0 := arg1
-	swig_r = (int)(C._wrap_Self_raw_039f6866ca57530f(C.swig_voidp(_swig_i_0)))
+	swig_r = (int)(C._wrap_Self_raw_74406a83227caebf(C.swig_voidp(_swig_i_0)))
 	return swig_r
 }
 
 func CordSelf(arg1 *Cord) (_swig_ret int) {
 	var swig_r int
 	_swig_i_0 := arg1
-	swig_r = (int)(C._wrap_CordSelf_raw_039f6866ca57530f(C.swig_voidp(_swig_i_0)))
+	swig_r = (int)(C._wrap_CordSelf_raw_74406a83227caebf(C.swig_voidp(_swig_i_0)))
 	return swig_r
 }
 
@@ -179,7 +180,7 @@ func ChanCreate(arg1 *Chan, arg2 int64, arg3 int64) (_swig_ret int) {
 	_swig_i_0 := arg1
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int)(C._wrap_ChanCreate_raw_039f6866ca57530f(C.swig_voidp(_swig_i_0), C.swig_type_7(_swig_i_1), C.swig_type_8(_swig_i_2)))
+	swig_r = (int)(C._wrap_ChanCreate_raw_74406a83227caebf(C.swig_voidp(_swig_i_0), C.swig_type_7(_swig_i_1), C.swig_type_8(_swig_i_2)))
 	return swig_r
 }
 
@@ -187,7 +188,7 @@ func ChanDestroy(arg1 Chan) (_swig_ret int) {
 	var swig_r int
 	var _swig_i_0 uint64
 	_swig_i_0 = uint64(arg1)
-	swig_r = (int)(C._wrap_ChanDestroy_raw_039f6866ca57530f(C.swig_type_9(_swig_i_0)))
+	swig_r = (int)(C._wrap_ChanDestroy_raw_74406a83227caebf(C.swig_type_9(_swig_i_0)))
 	return swig_r
 }
 
@@ -195,7 +196,7 @@ func ChanClose(arg1 Chan) (_swig_ret int) {
 	var swig_r int
 	var _swig_i_0 uint64
 	_swig_i_0 = uint64(arg1)
-	swig_r = (int)(C._wrap_ChanClose_raw_039f6866ca57530f(C.swig_type_10(_swig_i_0)))
+	swig_r = (int)(C._wrap_ChanClose_raw_74406a83227caebf(C.swig_type_10(_swig_i_0)))
 	return swig_r
 }
 
@@ -203,7 +204,7 @@ func ChanCount(arg1 Chan) (_swig_ret int64) {
 	var swig_r int64
 	var _swig_i_0 uint64
 	_swig_i_0 = uint64(arg1)
-	swig_r = (int64)(C._wrap_ChanCount_raw_039f6866ca57530f(C.swig_type_12(_swig_i_0)))
+	swig_r = (int64)(C._wrap_ChanCount_raw_74406a83227caebf(C.swig_type_12(_swig_i_0)))
 	return swig_r
 }
 
@@ -211,39 +212,39 @@ func DumpFd(arg1 int, arg2 uint) (_swig_ret int) {
 	var swig_r int
 	_swig_i_0 := arg1
 	_swig_i_1 := arg2
-	swig_r = (int)(C._wrap_DumpFd_raw_039f6866ca57530f(C.swig_intgo(_swig_i_0), C.swig_intgo(_swig_i_1)))
+	swig_r = (int)(C._wrap_DumpFd_raw_74406a83227caebf(C.swig_intgo(_swig_i_0), C.swig_intgo(_swig_i_1)))
 	return swig_r
 }
 
 func MetricsFd(arg1 int) (_swig_ret int) {
 	var swig_r int
 	_swig_i_0 := arg1
-	swig_r = (int)(C._wrap_MetricsFd_raw_039f6866ca57530f(C.swig_intgo(_swig_i_0)))
+	swig_r = (int)(C._wrap_MetricsFd_raw_74406a83227caebf(C.swig_intgo(_swig_i_0)))
 	return swig_r
 }
 
 func AccountingStart() (_swig_ret int) {
 	var swig_r int
-	swig_r = (int)(C._wrap_AccountingStart_raw_039f6866ca57530f())
+	swig_r = (int)(C._wrap_AccountingStart_raw_74406a83227caebf())
 	return swig_r
 }
 
 func AccountingStop() (_swig_ret int) {
 	var swig_r int
-	swig_r = (int)(C._wrap_AccountingStop_raw_039f6866ca57530f())
+	swig_r = (int)(C._wrap_AccountingStop_raw_74406a83227caebf())
 	return swig_r
 }
 
 func TraceStop() (_swig_ret int) {
 	var swig_r int
-	swig_r = (int)(C._wrap_TraceStop_raw_039f6866ca57530f())
+	swig_r = (int)(C._wrap_TraceStop_raw_74406a83227caebf())
 	return swig_r
 }
 
 func AgentStart(arg1 string) (_swig_ret int) {
 	var swig_r int
 	_swig_i_0 := arg1
-	swig_r = (int)(C._wrap_AgentStart_raw_039f6866ca57530f(*(*C.swig_type_13)(unsafe.Pointer(&_swig_i_0))))
+	swig_r = (int)(C._wrap_AgentStart_raw_74406a83227caebf(*(*C.swig_type_13)(unsafe.Pointer(&_swig_i_0))))
 	if Swig_escape_always_false {
 		Swig_escape_val = arg1
 	}
@@ -252,7 +253,7 @@ func AgentStart(arg1 string) (_swig_ret int) {
 
 func AgentStop() (_swig_ret int) {
 	var swig_r int
-	swig_r = (int)(C._wrap_AgentStop_raw_039f6866ca57530f())
+	swig_r = (int)(C._wrap_AgentStop_raw_74406a83227caebf())
 	return swig_r
 }
 
@@ -260,7 +261,7 @@ func ScopeCancel(arg1 Scope) (_swig_ret int) {
 	var swig_r int
 	var _swig_i_0 uint64
 	_swig_i_0 = uint64(arg1)
-	swig_r = (int)(C._wrap_ScopeCancel_raw_039f6866ca57530f(C.swig_type_14(_swig_i_0)))
+	swig_r = (int)(C._wrap_ScopeCancel_raw_74406a83227caebf(C.swig_type_14(_swig_i_0)))
 	return swig_r
 }
 
@@ -271,7 +272,7 @@ func ScopeOpenIn(arg1 Fiber, arg2 *Scope, arg3 int64, arg4 uint) (_swig_ret int)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
 	_swig_i_3 := arg4
-	swig_r = (int)(C._wrap_ScopeOpenIn_raw_039f6866ca57530f(C.swig_type_15(_swig_i_0), C.swig_voidp(_swig_i_1), C.swig_type_16(_swig_i_2), C.swig_intgo(_swig_i_3)))
+	swig_r = (int)(C._wrap_ScopeOpenIn_raw_74406a83227caebf(C.swig_type_15(_swig_i_0), C.swig_voidp(_swig_i_1), C.swig_type_16(_swig_i_2), C.swig_intgo(_swig_i_3)))
 	return swig_r
 }
 
@@ -281,6 +282,6 @@ func ScopeCloseIn(arg1 Fiber, arg2 Scope) (_swig_ret int) {
 	_swig_i_0 = uint64(arg1)
 	var _swig_i_1 uint64
 	_swig_i_1 = uint64(arg2)
-	swig_r = (int)(C._wrap_ScopeCloseIn_raw_039f6866ca57530f(C.swig_type_17(_swig_i_0), C.swig_type_18(_swig_i_1)))
+	swig_r = (int)(C._wrap_ScopeCloseIn_raw_74406a83227caebf(C.swig_type_17(_swig_i_0), C.swig_type_18(_swig_i_1)))
 	return swig_r
 }

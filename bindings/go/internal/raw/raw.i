@@ -9,7 +9,8 @@
 %module raw
 
 %insert(cgo_comment_typedefs) %{
-#cgo pkg-config: fiberrt
+#cgo fiberrt_system pkg-config: fiberrt
+#cgo !fiberrt_system CPPFLAGS: -I${SRCDIR}/../../clib
 %}
 
 %{

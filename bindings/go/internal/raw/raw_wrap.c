@@ -200,7 +200,7 @@ static int raw_scope_close_in(fiber_t fiber, fiber_scope_t scope) {
 extern "C" {
 #endif
 
-void _wrap_Swig_free_raw_039f6866ca57530f(void *_swig_go_0) {
+void _wrap_Swig_free_raw_74406a83227caebf(void *_swig_go_0) {
   void *arg1 = (void *) 0 ;
 
   arg1 = *(void **)&_swig_go_0;
@@ -210,7 +210,7 @@ void _wrap_Swig_free_raw_039f6866ca57530f(void *_swig_go_0) {
 }
 
 
-void *_wrap_Swig_malloc_raw_039f6866ca57530f(intgo _swig_go_0) {
+void *_wrap_Swig_malloc_raw_74406a83227caebf(intgo _swig_go_0) {
   int arg1 ;
   void *result = 0 ;
   void *_swig_go_result;
@@ -223,7 +223,7 @@ void *_wrap_Swig_malloc_raw_039f6866ca57530f(intgo _swig_go_0) {
 }
 
 
-intgo _wrap_Version_raw_039f6866ca57530f() {
+intgo _wrap_Version_raw_74406a83227caebf() {
   int result;
   intgo _swig_go_result;
 
@@ -234,7 +234,7 @@ intgo _wrap_Version_raw_039f6866ca57530f() {
 }
 
 
-long long _wrap_Now_raw_039f6866ca57530f() {
+long long _wrap_Now_raw_74406a83227caebf() {
   int64_t result;
   long long _swig_go_result;
 
@@ -245,7 +245,7 @@ long long _wrap_Now_raw_039f6866ca57530f() {
 }
 
 
-long long _wrap_Features_raw_039f6866ca57530f() {
+long long _wrap_Features_raw_74406a83227caebf() {
   uint64_t result;
   long long _swig_go_result;
 
@@ -256,7 +256,7 @@ long long _wrap_Features_raw_039f6866ca57530f() {
 }
 
 
-intgo _wrap_State_raw_039f6866ca57530f(long long _swig_go_0) {
+intgo _wrap_State_raw_74406a83227caebf(long long _swig_go_0) {
   fiber_t arg1 ;
   int result;
   intgo _swig_go_result;
@@ -269,7 +269,7 @@ intgo _wrap_State_raw_039f6866ca57530f(long long _swig_go_0) {
 }
 
 
-intgo _wrap_SetName_raw_039f6866ca57530f(long long _swig_go_0, _gostring_ _swig_go_1) {
+intgo _wrap_SetName_raw_74406a83227caebf(long long _swig_go_0, _gostring_ _swig_go_1) {
   fiber_t arg1 ;
   char *arg2 = (char *) 0 ;
   int result;
@@ -289,7 +289,7 @@ intgo _wrap_SetName_raw_039f6866ca57530f(long long _swig_go_0, _gostring_ _swig_
 }
 
 
-intgo _wrap_Detach_raw_039f6866ca57530f(long long _swig_go_0) {
+intgo _wrap_Detach_raw_74406a83227caebf(long long _swig_go_0) {
   fiber_t arg1 ;
   int result;
   intgo _swig_go_result;
@@ -302,7 +302,7 @@ intgo _wrap_Detach_raw_039f6866ca57530f(long long _swig_go_0) {
 }
 
 
-intgo _wrap_Self_raw_039f6866ca57530f(fiber_t *_swig_go_0) {
+intgo _wrap_Self_raw_74406a83227caebf(fiber_t *_swig_go_0) {
   fiber_t *arg1 = (fiber_t *) 0 ;
   int result;
   intgo _swig_go_result;
@@ -315,7 +315,7 @@ intgo _wrap_Self_raw_039f6866ca57530f(fiber_t *_swig_go_0) {
 }
 
 
-intgo _wrap_CordSelf_raw_039f6866ca57530f(fiber_cord_t *_swig_go_0) {
+intgo _wrap_CordSelf_raw_74406a83227caebf(fiber_cord_t *_swig_go_0) {
   fiber_cord_t *arg1 = (fiber_cord_t *) 0 ;
   int result;
   intgo _swig_go_result;
@@ -328,7 +328,7 @@ intgo _wrap_CordSelf_raw_039f6866ca57530f(fiber_cord_t *_swig_go_0) {
 }
 
 
-intgo _wrap_ChanCreate_raw_039f6866ca57530f(fiber_chan_t *_swig_go_0, long long _swig_go_1, long long _swig_go_2) {
+intgo _wrap_ChanCreate_raw_74406a83227caebf(fiber_chan_t *_swig_go_0, long long _swig_go_1, long long _swig_go_2) {
   fiber_chan_t *arg1 = (fiber_chan_t *) 0 ;
   size_t arg2 ;
   size_t arg3 ;
@@ -345,7 +345,7 @@ intgo _wrap_ChanCreate_raw_039f6866ca57530f(fiber_chan_t *_swig_go_0, long long 
 }
 
 
-intgo _wrap_ChanDestroy_raw_039f6866ca57530f(long long _swig_go_0) {
+intgo _wrap_ChanDestroy_raw_74406a83227caebf(long long _swig_go_0) {
   fiber_chan_t arg1 ;
   int result;
   intgo _swig_go_result;
@@ -358,7 +358,7 @@ intgo _wrap_ChanDestroy_raw_039f6866ca57530f(long long _swig_go_0) {
 }
 
 
-intgo _wrap_ChanClose_raw_039f6866ca57530f(long long _swig_go_0) {
+intgo _wrap_ChanClose_raw_74406a83227caebf(long long _swig_go_0) {
   fiber_chan_t arg1 ;
   int result;
   intgo _swig_go_result;
@@ -371,7 +371,7 @@ intgo _wrap_ChanClose_raw_039f6866ca57530f(long long _swig_go_0) {
 }
 
 
-long long _wrap_ChanCount_raw_039f6866ca57530f(long long _swig_go_0) {
+long long _wrap_ChanCount_raw_74406a83227caebf(long long _swig_go_0) {
   fiber_chan_t arg1 ;
   int64_t result;
   long long _swig_go_result;
@@ -384,7 +384,7 @@ long long _wrap_ChanCount_raw_039f6866ca57530f(long long _swig_go_0) {
 }
 
 
-intgo _wrap_DumpFd_raw_039f6866ca57530f(intgo _swig_go_0, intgo _swig_go_1) {
+intgo _wrap_DumpFd_raw_74406a83227caebf(intgo _swig_go_0, intgo _swig_go_1) {
   int arg1 ;
   unsigned int arg2 ;
   int result;
@@ -399,7 +399,7 @@ intgo _wrap_DumpFd_raw_039f6866ca57530f(intgo _swig_go_0, intgo _swig_go_1) {
 }
 
 
-intgo _wrap_MetricsFd_raw_039f6866ca57530f(intgo _swig_go_0) {
+intgo _wrap_MetricsFd_raw_74406a83227caebf(intgo _swig_go_0) {
   int arg1 ;
   int result;
   intgo _swig_go_result;
@@ -412,7 +412,7 @@ intgo _wrap_MetricsFd_raw_039f6866ca57530f(intgo _swig_go_0) {
 }
 
 
-intgo _wrap_AccountingStart_raw_039f6866ca57530f() {
+intgo _wrap_AccountingStart_raw_74406a83227caebf() {
   int result;
   intgo _swig_go_result;
 
@@ -423,7 +423,7 @@ intgo _wrap_AccountingStart_raw_039f6866ca57530f() {
 }
 
 
-intgo _wrap_AccountingStop_raw_039f6866ca57530f() {
+intgo _wrap_AccountingStop_raw_74406a83227caebf() {
   int result;
   intgo _swig_go_result;
 
@@ -434,7 +434,7 @@ intgo _wrap_AccountingStop_raw_039f6866ca57530f() {
 }
 
 
-intgo _wrap_TraceStop_raw_039f6866ca57530f() {
+intgo _wrap_TraceStop_raw_74406a83227caebf() {
   int result;
   intgo _swig_go_result;
 
@@ -445,7 +445,7 @@ intgo _wrap_TraceStop_raw_039f6866ca57530f() {
 }
 
 
-intgo _wrap_AgentStart_raw_039f6866ca57530f(_gostring_ _swig_go_0) {
+intgo _wrap_AgentStart_raw_74406a83227caebf(_gostring_ _swig_go_0) {
   char *arg1 = (char *) 0 ;
   int result;
   intgo _swig_go_result;
@@ -463,7 +463,7 @@ intgo _wrap_AgentStart_raw_039f6866ca57530f(_gostring_ _swig_go_0) {
 }
 
 
-intgo _wrap_AgentStop_raw_039f6866ca57530f() {
+intgo _wrap_AgentStop_raw_74406a83227caebf() {
   int result;
   intgo _swig_go_result;
 
@@ -474,7 +474,7 @@ intgo _wrap_AgentStop_raw_039f6866ca57530f() {
 }
 
 
-intgo _wrap_ScopeCancel_raw_039f6866ca57530f(long long _swig_go_0) {
+intgo _wrap_ScopeCancel_raw_74406a83227caebf(long long _swig_go_0) {
   fiber_scope_t arg1 ;
   int result;
   intgo _swig_go_result;
@@ -487,7 +487,7 @@ intgo _wrap_ScopeCancel_raw_039f6866ca57530f(long long _swig_go_0) {
 }
 
 
-intgo _wrap_ScopeOpenIn_raw_039f6866ca57530f(long long _swig_go_0, fiber_scope_t *_swig_go_1, long long _swig_go_2, intgo _swig_go_3) {
+intgo _wrap_ScopeOpenIn_raw_74406a83227caebf(long long _swig_go_0, fiber_scope_t *_swig_go_1, long long _swig_go_2, intgo _swig_go_3) {
   fiber_t arg1 ;
   fiber_scope_t *arg2 = (fiber_scope_t *) 0 ;
   int64_t arg3 ;
@@ -506,7 +506,7 @@ intgo _wrap_ScopeOpenIn_raw_039f6866ca57530f(long long _swig_go_0, fiber_scope_t
 }
 
 
-intgo _wrap_ScopeCloseIn_raw_039f6866ca57530f(long long _swig_go_0, long long _swig_go_1) {
+intgo _wrap_ScopeCloseIn_raw_74406a83227caebf(long long _swig_go_0, long long _swig_go_1) {
   fiber_t arg1 ;
   fiber_scope_t arg2 ;
   int result;

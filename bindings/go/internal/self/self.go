@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
+//go:build linux && (amd64 || arm64 || riscv64)
+
 // Package self identifies the calling goroutine. It has assembly, which a package with cgo cannot have.
 package self
 
