@@ -29,8 +29,19 @@ logged() { # NAME COMMAND...
     "$@" >"$log" 2>&1 || { cat "$log" && echo "test.sh: failed: $*" && exit 1; }
 }
 
-tools=$("$here/toolchain.sh" "$folder") || cannot_run "$tools"
-PATH=$tools:$PATH
+oldest=$(sed -n 's/^rust-version = "\(.*\)"$/\1/p' "$here/fiberrt/Cargo.toml")
+new_enough() { # FOLDER
+    version=$("$1/rustc" --version 2>"$folder/toolchain.log" | sed -n 's/^rustc \([0-9.]*\).*/\1/p')
+    [ -n "$version" ] && [ "$(printf '%s\n' "$oldest" "$version" | sort -V | head -n 1)" = "$oldest" ]
+}
+
+PATH=$PATH:${CARGO_HOME:-${HOME:-/}/.cargo}/bin
+command -v cargo >/dev/null || cannot_run 'there is no cargo'
+if ! new_enough "$(dirname "$(command -v cargo)")"; then
+    rustup toolchain install stable --profile minimal --component clippy,rustfmt >"$folder/toolchain.log" 2>&1 ||
+        cannot_run "Rust is older than $oldest, and no newer one could be fetched"
+    PATH=$(dirname "$(rustup which --toolchain stable cargo)"):$PATH
+fi
 cd "$here"
 cargo fetch >"$folder/fetch.log" 2>&1 || cannot_run "their dependencies could not be fetched: see $folder/fetch.log"
 CARGO_TARGET_DIR=$folder/target
@@ -74,10 +85,10 @@ served=$(cargo run -q --example echo)
 [ "$served" = '3 clients were served' ] || { echo "test.sh: the example echo said '$served'" && exit 1; }
 
 status=0
-./package.sh "$folder/packed" "$FIBERRT_AMALGAMATION" >"$folder/package.log" 2>&1 || status=$?
+./package.py "$folder/packed" "$folder/downloads" >"$folder/package.log" 2>&1 || status=$?
 case $status in
     0) ;;
-    77) leave_out "the crate fiberrt packed" "$(tail -n 1 "$folder/package.log")" ;;
+    77) leave_out "the packed Rust crates" "$(sed -n 's/.*DID NOT RUN: //p' "$folder/package.log")" ;;
     *) cat "$folder/package.log" && exit 1 ;;
 esac
 
@@ -113,7 +124,6 @@ if [ -n "$all" ]; then
     else
         leave_out "the Rust crates under miri" 'there is no nightly Rust with miri, and none could be fetched'
     fi
-    oldest=$(sed -n 's/^rust-version = "\(.*\)"$/\1/p' fiberrt/Cargo.toml)
     if rustup toolchain install "$oldest" --profile minimal >"$folder/oldest.log" 2>&1; then
         # Its cargo cannot fetch from today's registry, so the dependencies lie next to the crates.
         rm -rf "$folder/oldest"
@@ -142,6 +152,8 @@ if [ -n "$all" ]; then
             printf '[patch.crates-io]\nfiberrt = { path = "%s" }\nfiberrt-sys = { path = "%s" }\n[workspace]\n' \
                 "$(echo fiberrt-[0-9]*)" "$(echo fiberrt-sys-[0-9]*)" >>Cargo.toml
             served=$(CARGO_TARGET_DIR=$folder/stranger/target cargo run -q --release)
+            ! ldd target/release/stranger | grep -E 'liburing|libev' ||
+                { echo "test.sh: a stranger's program needs these" && exit 1; }
             [ "$served" = '3 clients were served' ] || { echo "test.sh: a stranger's program said '$served'" && exit 1; }
         )
     fi

@@ -76,10 +76,16 @@ fn compile(folder: &Path) {
         library.flag_if_supported(flag);
     }
     let mut libraries = Vec::new();
+    // A packed crate contains both libraries, under other names.
+    let backends = folder.join("fiberrt_backends.c");
+    let bundled = has("URING") && has("EV") && backends.exists();
+    if bundled {
+        library.define("FIBERRT_BUNDLED", None);
+    }
     for (feature, header, name, package) in
         [("URING", "liburing.h", "uring", "liburing-dev"), ("EV", "ev.h", "ev", "libev-dev")]
     {
-        if !has(feature) {
+        if bundled || !has(feature) {
             continue;
         }
         need(header, &feature.to_lowercase(), package);
@@ -89,8 +95,12 @@ fn compile(folder: &Path) {
     for file in ["fiberrt.cc", "fiberrt.h", "fiberrt_switch.S"] {
         println!("cargo:rerun-if-changed={}", folder.join(file).display());
     }
-    let switch = cc::Build::new().file(folder.join("fiberrt_switch.S")).compile_intermediates();
-    library.file(folder.join("fiberrt.cc")).objects(switch);
+    let mut others = cc::Build::new();
+    others.opt_level(2).warnings(false).include(folder).file(folder.join("fiberrt_switch.S"));
+    if bundled {
+        others.file(backends);
+    }
+    library.file(folder.join("fiberrt.cc")).objects(others.compile_intermediates());
     library.compile("fiberrt");
     for name in libraries {
         println!("cargo:rustc-link-lib={}", name);
