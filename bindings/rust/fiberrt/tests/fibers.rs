@@ -356,6 +356,24 @@ fn builders_refuse_impossible_attributes() {
     });
 }
 
+fn a_fiber_without_a_stack_says_so() {
+    run(|| {
+        spawn(|| ()).join().unwrap(); // the thread has its cord
+        let owned = Rc::new(());
+        let inner = owned.clone();
+        let mut before = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
+        assert_eq!(unsafe { libc::getrlimit(libc::RLIMIT_AS, &mut before) }, 0);
+        let fiber = Builder::new().stack_size(1 << 30).spawn(move || drop(inner)).unwrap();
+        let short = libc::rlimit { rlim_cur: 900 << 20, ..before };
+        assert_eq!(unsafe { libc::setrlimit(libc::RLIMIT_AS, &short) }, 0);
+        let error = fiber.join().unwrap_err();
+        assert_eq!(unsafe { libc::setrlimit(libc::RLIMIT_AS, &before) }, 0);
+        assert!(matches!(error, JoinError::NoStack), "{}", error);
+        assert_eq!(error.to_string(), "the fiber had no stack");
+        assert_eq!(Rc::strong_count(&owned), 1);
+    });
+}
+
 fn an_offloaded_closure_borrows_and_panics() {
     run(|| {
         let text = "borrowed".to_string();
@@ -404,6 +422,7 @@ fn main() {
         ("a_cancel_reaches_the_fibers_of_a_scope", a_cancel_reaches_the_fibers_of_a_scope),
         ("a_fiber_of_a_scope_can_be_cancelled", a_fiber_of_a_scope_can_be_cancelled),
         ("builders_refuse_impossible_attributes", builders_refuse_impossible_attributes),
+        ("a_fiber_without_a_stack_says_so", a_fiber_without_a_stack_says_so),
         ("an_offloaded_closure_borrows_and_panics", an_offloaded_closure_borrows_and_panics),
         ("many_fibers", many_fibers),
     ]);
