@@ -99,7 +99,8 @@ if(NOT CMAKE_CROSSCOMPILING AND NOT "thread" IN_LIST FIBERRT_SANITIZE)
         "^no scenario matches No\\.Such")
 endif()
 # With accounting on, every scenario still passes: each switch takes the way of hooks, also beside the user's.
-set(with_accounting "accounting|scheduling|transfer|life|cancel|hooks|hosted|pool|cross_cord|children|fork|mutex|select")
+set(with_accounting
+    "accounting|scheduling|transfer|life|cancel|hooks|hosted|pool|cross_cord|children|fork|mutex|select")
 if(CMAKE_CROSSCOMPILING)
     set(with_accounting "accounting|transfer|hooks")
 elseif(FIBERRT_SANITIZE)
