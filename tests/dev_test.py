@@ -114,7 +114,7 @@ check("each package can be looked for", True)
 bare = FOLDER / "bare"
 shutil.rmtree(bare, ignore_errors=True)
 bare.mkdir()
-absent = re.compile(r"apt-|clang|llvm|qemu-|valgrind$|spin$|wrk$|go$|mmdebstrap$|swig$|.*-linux-gnu-g\+\+$|python3$")
+absent = re.compile(r"apt-|clang|llvm|qemu-|valgrind$|spin$|wrk$|go$|cargo$|mmdebstrap$|swig$|.*-linux-gnu-g\+\+$|python3$")
 for directory in os.environ["PATH"].split(os.pathsep):
     for program in Path(directory).glob("*"):
         if not absent.match(program.name) and not (bare / program.name).is_symlink():
@@ -126,7 +126,8 @@ with unittest.mock.patch.dict(os.environ, PATH=str(bare)):
     ledger = Ledger()
     lacking = machine.provide("test-all", ledger, True)
     told = "\n".join(ledger.left_out)
-    for name in ("clang", "clang-format", "valgrind", "spin", "golang-go", "qemu-user", "python3-venv", "mmdebstrap"):
+    for name in ("clang", "clang-format", "valgrind", "spin", "golang-go", "cargo", "qemu-user", "python3-venv",
+                 "mmdebstrap"):  # fmt: skip
         check(f"what {name} is for is left out, and told of", name in lacking and f"{name} is missing" in told)
     steps = unittest.mock.MagicMock(ledger=ledger, BACKENDS=())
     # All steps that are tried pass; which ones they are is looked at.
@@ -155,6 +156,10 @@ with unittest.mock.patch.dict(os.environ, PATH=str(bare)):
         check(f"{' '.join(map(str, test))} skips itself and says why", said.returncode == 77 and "there is no " in said.stdout)
     go = subprocess.run([SOURCE / "bindings/go/test.sh", FOLDER / "go"], capture_output=True, text=True)
     check("the Go package's tests say that there is no Go", go.returncode == 77 and "there is no Go" in go.stdout)
+    with unittest.mock.patch.dict(os.environ, CARGO_HOME=str(FOLDER)):
+        rust = subprocess.run([SOURCE / "bindings/rust/test.sh", FOLDER / "rust"], capture_output=True, text=True)
+    told = "DID NOT RUN: the Rust crates' tests: there is no cargo"
+    check("the Rust crates' tests say that there is no cargo", rust.returncode == 77 and told in rust.stdout)
 
 # A shell script says its purpose, and a long one why it is not written in Python or CMake (CONTRIBUTING.md).
 listed = machine.output("git", "-C", str(SOURCE), "ls-files", "*.sh").split()

@@ -6,10 +6,10 @@ a rate is over its limit in an area of the project, in all of them, or in all me
 usage: prose.py [--show] [--root DIR] [AREA...]
 
 An AREA is a folder or a file below the root; the default is the list AREAS. --show prints the place of each turn.
-The script reads comments of C, C++, assembly and Go; comments and docstrings of Python; whole-line comments of shell
+The script reads comments of C, C++, assembly, Go and Rust; comments and docstrings of Python; whole-line comments of shell
 and CMake; and Markdown without its headings, code blocks and tables. Text between backticks counts as one word.
-Messages are strings in code of more than three words: of C, C++, Go, Python, shell and CMake. Names of tests are those
-of GoogleTest, Python and Go, and of CTest where add_test() has them.
+Messages are strings in code of more than three words: of C, C++, Go, Rust, Python, shell and CMake. Names of tests are
+those of GoogleTest, Python, Go and Rust, and of CTest where add_test() has them.
 """
 
 import argparse
@@ -55,7 +55,7 @@ NAME_TURN = re.compile(
 # The strings of these files are the turns themselves.
 NO_MESSAGES = {"prose.py", "prose_test.py"}
 
-C_LIKE = {".h", ".hpp", ".c", ".cc", ".cpp", ".S", ".go"}
+C_LIKE = {".h", ".hpp", ".c", ".cc", ".cpp", ".S", ".go", ".rs"}
 LICENCE = ("SPDX-License-Identifier:", "SPDX-FileCopyrightText:", "Copyright")
 PYTHON = {".py", ".pyi"}
 HASH = {".sh", ".cmake"}
@@ -71,6 +71,16 @@ C_TOKEN = re.compile(
     re.DOTALL | re.VERBOSE,
 )
 GO_TOKEN = re.compile(C_TOKEN.pattern + r"|`[^`]*`", re.DOTALL | re.VERBOSE)
+# A quote may begin a lifetime; strings go on over lines.
+RUST_TOKEN = re.compile(
+    r"""(?P<line>//[^\n]*)
+    |(?P<block>/\*.*?\*/)
+    |r(?P<mark>\#*)".*?"(?P=mark)
+    |"(?:\\.|[^"\\])*"
+    |'(?:\\[^\n']+|\\'|[^'\\\n])'
+    """,
+    re.DOTALL | re.VERBOSE,
+)
 
 
 class Paragraph:
@@ -137,6 +147,10 @@ def of_c(text, token=C_TOKEN):
 
 def of_go(text):
     return of_c(text, GO_TOKEN)
+
+
+def of_rust(text):
+    return of_c(text, RUST_TOKEN)
 
 
 def of_python(text):
@@ -206,10 +220,14 @@ C_MESSAGE = re.compile(
     re.DOTALL | re.MULTILINE,
 )
 GO_MESSAGE = re.compile(rf"//[^\n]*|/\*.*?\*/|`[^`]*`|'(?:\\.|[^'\\\n])*'|(?P<text>{QUOTED})", re.DOTALL)
+RUST_MESSAGE = re.compile(
+    r"//[^\n]*|/\*.*?\*/|r(\#*)\".*?\"\1|'(?:\\[^\n']+|\\'|[^'\\\n])'|(?P<text>\"(?:\\.|[^\"\\])*\")", re.DOTALL
+)
 HASH_MESSAGE = re.compile(rf"^[ \t]*\#[^\n]*|(?P<text>{QUOTED}|'[^'\n]*')", re.MULTILINE)
 TEST_NAMES = {
     "c": re.compile(r"^[ \t]*TEST(?:_F|_P)?\(\s*(\w+,\s*\w+)\)", re.MULTILINE),
     "go": re.compile(r"^func ((?:Test|Benchmark|Fuzz)\w*)\(", re.MULTILINE),
+    "rust": re.compile(r"^[ \t]*(?:#\[test\]\s*fn |\(\")(\w+)(?:\(|\", \w+\),)", re.MULTILINE),
     "python": re.compile(r"^[ \t]*(?:async )?def (test_\w+)\(", re.MULTILINE),
     "cmake": re.compile(r"\badd_test\(\s*NAME ([\w.]+)"),
 }
@@ -241,7 +259,7 @@ def strings_of(path, text):
     if kind == "python":
         yield from (found for found in strings_of_python(text) if found[1].count("\n") < 4)
         return
-    pattern = {"c": C_MESSAGE, "go": GO_MESSAGE, "hash": HASH_MESSAGE, "cmake": HASH_MESSAGE}.get(kind)
+    pattern = {"c": C_MESSAGE, "go": GO_MESSAGE, "rust": RUST_MESSAGE, "hash": HASH_MESSAGE, "cmake": HASH_MESSAGE}.get(kind)
     for found in pattern.finditer(text) if pattern else ():
         if found["text"]:
             yield text.count("\n", 0, found.start()) + 1, re.sub(r'["\']\s*["\']', "", found["text"])[1:-1]
@@ -268,12 +286,12 @@ def names_in(path):
 def kind_of(path):
     if path.suffix == ".cmake" or path.name == "CMakeLists.txt":
         return "cmake"
-    return {of_c: "c", of_go: "go", of_python: "python", of_hash: "hash"}.get(reader_of(path))
+    return {of_c: "c", of_go: "go", of_rust: "rust", of_python: "python", of_hash: "hash"}.get(reader_of(path))
 
 
 def reader_of(path):
     if path.suffix in C_LIKE:
-        return of_go if path.suffix == ".go" else of_c
+        return {".go": of_go, ".rs": of_rust}.get(path.suffix, of_c)
     if path.suffix in PYTHON:
         return of_python
     if path.suffix in HASH or path.name == "CMakeLists.txt":

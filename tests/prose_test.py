@@ -36,6 +36,7 @@ FILES = {
     "block.h": "int a; /* {}\n        * and goes on. */\nchar c = '\"'; int nobody; // plain\n",
     "switch.S": "/* {} */\n    ret\n",
     "pipe.go": "var text = `nobody\n// whoever`\n\n// {}\n",
+    "lifetime.rs": "fn f<'a>(t: &'a str) { let s = \"nobody\\\n // whoever\"; let c = '\\''; } /// {}\n",
     "docstring.py": 'class Nobody:\n    """{}"""\ntext = "# whoever"\n',
     "comment.py": "nobody = 1  # {}\n",
     "run.sh": "#!/bin/sh\n# {}\necho nobody\n",
@@ -48,6 +49,7 @@ FILES = {
 MESSAGES = {
     "message.cc": ('// plain\n#include "nobody.h"\nf("{}" // plain\n  " now", R"(nobody has)", "nobody", \'"\');\n', 3),
     "message.go": ('package p\n\nvar text = `nobody`\nvar said = "{}"\n', 4),
+    "message.rs": ("// plain\nconst T: &'static str = r\"nobody has it now\";\npanic!(\"{}\");\n", 3),
     "message.py": ('"""Plain."""\n\nprint(f"{} {{a}}")\n', 3),
     "message.sh": ("#!/bin/sh\n# Plain.\necho 'nobody' \"{}\"\n", 3),
     "message.cmake": ('# Plain.\nmessage(STATUS\n    "{}")\n', 3),
@@ -56,6 +58,7 @@ MESSAGES = {
 NAMES = {
     "names.cc": ("TEST(Fiber, WhoeverWaits) {}\nTEST_P(Fiber, EndsOnce) {}\n", "1: 'whoever'", "Fiber.WhoeverWaits"),
     "names.go": ("func TestEnds(t *T) {}\nfunc TestNobodyEnds(t *T) {}\n", "2: 'nobody'", "TestNobodyEnds"),
+    "names.rs": ("#[test]\nfn it_ends() {}\n#[test]\nfn nobody_ends() {}\n", "3: 'nobody'", "nobody_ends"),
     "names.py": ("def test_ends():\n    pass\n\n\ndef test_what_ends():\n    pass\n", "5: 'what'", "test_what_ends"),
     "names.cmake": ("add_test(NAME a.to_be_had COMMAND a)\n", "1: 'to be had'", "a.to_be_had"),
 }

@@ -4,7 +4,7 @@
 
 Plants the named mutants, or all, in a copy of the sources below the folder, which may be kept: then only changed files
 are built. Ends with 1 if a mutant survived that gives no reason, if one that gives a reason was found, or if a test fails
-without any mutant; else with 77 if a test of Python's or Go's could not run.
+without any mutant; else with 77 if a test of Python's, Go's or Rust's could not run.
 
 A folder of sources keeps the mutants of its files in its mutants.txt, one record per mutant, with an empty line between
 two of them:
@@ -30,10 +30,11 @@ import sys
 
 REASONS_MOST = 3
 CONFORMANCE = ("conformance", "uring", "ev", "sim")  # the program of all of these
-SECONDS = {"python": 900, "go": 900, "conformance": 600}  # after which a test counts as hung, and the mutant as found
+SECONDS = {"python": 900, "go": 900, "rust": 900, "conformance": 600}  # after which a test counts as hung, and the mutant as found
 SECONDS_ELSE = 120
 LISTS = ("src/*/mutants.txt", "bindings/*/mutants.txt")
-ROOTS = {"src": (".cc", ".h", ".S"), "bindings/python/src": (".cc", ".h", ".py"), "bindings/go/fiberrt": (".go",)}
+ROOTS = {"src": (".cc", ".h", ".S"), "bindings/python/src": (".cc", ".h", ".py"), "bindings/go/fiberrt": (".go",),
+         "bindings/rust/fiberrt/src": (".rs",)}  # fmt: skip
 REST = ["mutex_test", "run_queue_test", "timers_test", "slots_test", "conformance *", "sim_pool mixed 8 200"]
 
 
@@ -195,7 +196,8 @@ class Tree:
         return run(["cmake", "--build", "build/release", "--target", "fiberrt", *sorted(targets)], self.path) == 0
 
     def passes(self, test):
-        """Whether the test passes: `PROGRAM ARGUMENT...`; `conformance FILTER`, on each backend; `python`, `go`.
+        """Whether the test passes: `PROGRAM ARGUMENT...`; `conformance FILTER`, on each backend; `python`, `go`,
+        `rust`.
         `on BACKEND` before a program: with FIBERRT_BACKEND.
 
         A program sim_* runs under 100 seeds; its argument faults=N goes to fiberrt-sim.
@@ -209,6 +211,8 @@ class Tree:
         elif program == "go":
             env["FIBERRT_BUILD"] = str(self.build)
             commands = [(["bindings/go/test.sh", str(self.folder / "go"), *arguments], {})]
+        elif program == "rust":
+            commands = [(["bindings/rust/test.sh", str(self.folder / "rust"), *arguments], {})]
         elif program in CONFORMANCE:
             for backend in ("sim", "ev", "uring") if program == "conformance" else (program,):
                 command = ["build/release/tests/conformance", f"--gtest_filter={arguments[0]}", "--gtest_fail_fast"]
@@ -223,7 +227,7 @@ class Tree:
             commands = [([f"build/release/tests/{program}", *arguments], {})]
         for command, more in commands:
             status = run(command, self.path, SECONDS.get(program, SECONDS_ELSE), env | more)
-            if status == 77 and program in ("python", "go"):
+            if status == 77 and program in ("python", "go", "rust"):
                 raise CannotRun(program)
             if status != 0:
                 return False
@@ -234,7 +238,7 @@ def program_of(test):
     """The target of a test that CMake builds."""
     words = test.split()
     program = words[2] if words[0] == "on" else words[0]
-    if program in ("python", "go"):
+    if program in ("python", "go", "rust"):
         return {"src/all"}  # Go's tests install the library
     if is_simulated(program):
         return {program, "fiberrt_sim"}

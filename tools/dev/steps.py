@@ -223,6 +223,12 @@ class Steps:
         self.leave_out_listed(BUILD / "go/left_out")
         return self.ran(status, "THE GO PACKAGE AND ITS TESTS", "there is no Go 1.24 or later, and none can be fetched")
 
+    def rust(self, *arguments: str) -> bool:
+        status = run(["bindings/rust/test.sh", BUILD / "rust", *arguments], {"FIBERRT_BUILD": RELEASE})
+        self.leave_out_listed(BUILD / "rust/left_out")
+        return self.ran(status, "THE RUST CRATES AND THEIR TESTS",
+                        "there is no cargo, or it or the crates they need could not be fetched")  # fmt: skip
+
     def debian_13(self) -> bool:
         """Tests with the compiler, the C library and the libraries of a newer release of Debian."""
         env = {"CONFORMANCE": RELEASE / "tests/conformance"}

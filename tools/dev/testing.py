@@ -77,6 +77,7 @@ def steps_beside(steps: Steps, at_once: bool) -> Lane:
         add("the Python package with a debug interpreter", steps.python_debug)
         add("the Python package's wheel, source distribution and stubs", lambda: steps.python_package("--all"))
     add("the Go package and its tests", steps.go)
+    add("the Rust crates and their tests", steps.rust)
     add("Debian 13: its compiler and libraries, in a chroot", steps.debian_13)
     lane.begin()
     return lane
@@ -148,6 +149,7 @@ def soak(steps: Steps) -> None:
         ledger.step("tests of libraries with threads, and our own, in the simulation", steps.python_simulations)
         ledger.step("an hour of load on Django with PostgreSQL", steps.soak_python_load)
     ledger.step("the Go package's tests with the race detector and cgo's checks", lambda: steps.go("--all"))
+    ledger.step("the Rust crates, also by miri, by the oldest Rust, and packed", lambda: steps.rust("--all"))
     if steps.refusal or os.uname().machine != "x86_64":
         ledger.leave_out("PLANTED BUGS", "some of them are in the code for io_uring and for x86-64")
     elif not python_here():

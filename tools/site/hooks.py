@@ -39,8 +39,8 @@ logging.getLogger("mkdocs").setLevel(logging.WARNING)  # not by --quiet, with wh
 DOCUMENTS = ("*.md", "docs/*.md", "docs/guide/*.md", "examples/*.md", "bindings/*/*.md", "bindings/*/docs/*.md",
              "bench/*.md", "fuzz/*.md")  # fmt: skip
 EXAMPLES = {"examples": "The examples", "bindings/python/examples": "Examples in Python",
-            "bindings/go/examples": "Examples in Go"}  # fmt: skip
-LANGUAGES = {".c": "c", ".h": "c", ".cc": "cpp", ".hpp": "cpp", ".py": "python", ".go": "go", ".awk": "awk",
+            "bindings/go/examples": "Examples in Go", "bindings/rust/fiberrt/examples": "Examples in Rust"}  # fmt: skip
+LANGUAGES = {".c": "c", ".h": "c", ".cc": "cpp", ".hpp": "cpp", ".py": "python", ".go": "go", ".rs": "rust", ".awk": "awk",
              ".sh": "sh", ".S": "gas", ".cmake": "cmake", ".txt": "text"}  # fmt: skip
 # Links to these lead to what the site has made of them.
 INSTEAD = {

@@ -1,0 +1,269 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Fibers that own their data, and `run`, which waits for them.
+
+use crate::join::{discard_task, new_task, run_task, Header, JoinHandle, Packet};
+use crate::scope::Children;
+use crate::wait::{refuse, text, unwinding};
+use fiberrt_sys as sys;
+use libc::{c_int, c_void};
+use std::cell::Cell;
+use std::ffi::CString;
+use std::io;
+use std::panic::{catch_unwind, resume_unwind, AssertUnwindSafe};
+use std::ptr::null_mut;
+use std::sync::atomic::{AtomicPtr, Ordering};
+
+/// Waits for the end of fibers that own their data, before the thread ends: the library frees their stacks then, and
+/// drops nothing.
+#[derive(Clone, Copy)]
+pub(crate) enum Keeper {
+    Nothing,
+    Run(sys::fiber_scope_t),
+    Cord, // the library itself
+}
+
+thread_local! {
+    static KEEPER: Cell<Keeper> = const { Cell::new(Keeper::Nothing) };
+}
+
+pub(crate) fn set_keeper(keeper: Keeper) {
+    KEEPER.with(|cell| cell.set(keeper));
+}
+
+/// Calls a closure, and waits for all fibers that it and its fibers have spawned.
+///
+/// If the closure panics, the fibers are cancelled. A panic of a fiber that is not joined goes no further than its
+/// message.
+///
+/// ```
+/// let sum = fiberrt::run(|| {
+///     let fibers: Vec<_> = (1..=4).map(|i| fiberrt::spawn(move || i * i)).collect();
+///     fibers.into_iter().map(|fiber| fiber.join().unwrap()).sum::<i32>()
+/// });
+/// assert_eq!(sum, 30);
+/// ```
+///
+/// # Panics
+///
+/// Inside of another `run` of the thread or in a [`Cord`](crate::Cord); if the fibers that are left can never end; and
+/// if the closure panics.
+pub fn run<T>(f: impl FnOnce() -> T) -> T {
+    if unwinding() {
+        refuse("run");
+    }
+    KEEPER.with(|cell| {
+        assert!(matches!(cell.get(), Keeper::Nothing), "fiberrt: run inside of a run, or in a cord");
+    });
+    let children = Children::open();
+    set_keeper(Keeper::Run(children.scope));
+    let _reset = Reset;
+    let result = catch_unwind(AssertUnwindSafe(f));
+    children.end(result.is_err());
+    result.unwrap_or_else(|payload| resume_unwind(payload))
+}
+
+/// Ends a run when it is dropped.
+struct Reset;
+
+impl Drop for Reset {
+    fn drop(&mut self) {
+        set_keeper(Keeper::Nothing);
+    }
+}
+
+/// Makes a fiber on the calling thread that runs a closure. The closure need not be [`Send`].
+///
+/// ```
+/// let shared = std::rc::Rc::new(5);
+/// fiberrt::run(move || assert_eq!(fiberrt::spawn(move || *shared).join().unwrap(), 5));
+/// ```
+///
+/// It must own its data; [`scope()`](crate::scope()) lets fibers borrow:
+///
+/// ```compile_fail
+/// fiberrt::run(|| {
+///     let local = 5;
+///     fiberrt::spawn(|| println!("{}", local));
+/// });
+/// ```
+///
+/// # Panics
+///
+/// Outside of [`run()`] and of cords; or if the system has no memory, or there are 16,777,216 fibers.
+pub fn spawn<F, T>(f: F) -> JoinHandle<T>
+where
+    F: FnOnce() -> T + 'static,
+    T: 'static,
+{
+    Builder::new().spawn(f).unwrap_or_else(|error| panic!("fiberrt: spawn: {}", error))
+}
+
+/// Makes fibers with a name, or a stack of another size than 256 KiB.
+///
+/// ```
+/// fiberrt::run(|| {
+///     let fiber = fiberrt::Builder::new().name("parser").stack_size(1 << 20).spawn(|| 7).unwrap();
+///     assert_eq!(fiber.join().unwrap(), 7);
+/// });
+/// ```
+#[derive(Clone, Debug, Default)]
+pub struct Builder {
+    name: Option<String>,
+    stack_size: Option<usize>,
+}
+
+impl Builder {
+    /// Makes a builder of ordinary fibers.
+    pub fn new() -> Builder {
+        Builder::default()
+    }
+
+    /// Sets the name that dumps and traces show; the first 31 bytes count.
+    pub fn name(mut self, name: impl Into<String>) -> Builder {
+        self.name = Some(name.into());
+        self
+    }
+
+    /// Sets the size of the stack in bytes, from 16 KiB to 1 GiB.
+    pub fn stack_size(mut self, bytes: usize) -> Builder {
+        self.stack_size = Some(bytes);
+        self
+    }
+
+    /// Makes a fiber, as [`spawn()`](crate::spawn()).
+    ///
+    /// # Errors
+    ///
+    /// The name or the size is not possible, there is no memory, or there are 16,777,216 fibers.
+    ///
+    /// # Panics
+    ///
+    /// Outside of [`run()`] and of cords.
+    pub fn spawn<F, T>(&self, f: F) -> io::Result<JoinHandle<T>>
+    where
+        F: FnOnce() -> T + 'static,
+        T: 'static,
+    {
+        let packet = Packet::new(None);
+        let task = new_task(f, packet.clone());
+        let fiber = match KEEPER.with(Cell::get) {
+            Keeper::Run(scope) => unsafe { self.start(Some(scope), None, task) },
+            Keeper::Cord => unsafe { self.start(None, None, task) },
+            Keeper::Nothing => {
+                unsafe { discard_task(task) };
+                panic!("fiberrt: spawn outside of fiberrt::run and of cords")
+            }
+        }?;
+        packet.set_fiber(fiber);
+        Ok(JoinHandle::new(packet))
+    }
+
+    /// Makes a fiber that runs a task: a child of a scope, or one of a cord (None: the calling thread's). If there is
+    /// an error, it frees the task.
+    pub(crate) unsafe fn start(
+        &self,
+        scope: Option<sys::fiber_scope_t>,
+        cord: Option<sys::fiber_cord_t>,
+        task: *mut Header,
+    ) -> io::Result<sys::fiber_t> {
+        let mut fiber = sys::fiber_t::default();
+        let started = self.with_attributes(cord, |attr| match scope {
+            Some(scope) => sys::fiber_scope_spawn_attr(scope, &mut fiber, attr, Some(run_child), task.cast()),
+            None => sys::fiber_spawn_attr(&mut fiber, attr, Some(run_fiber), task.cast()),
+        });
+        match started {
+            Ok(()) => Ok(fiber),
+            Err(error) => {
+                discard_task(task);
+                Err(error)
+            }
+        }
+    }
+
+    unsafe fn with_attributes(
+        &self,
+        cord: Option<sys::fiber_cord_t>,
+        call: impl FnOnce(*const sys::fiber_attr_t) -> c_int,
+    ) -> io::Result<()> {
+        if self.name.is_none() && self.stack_size.is_none() && cord.is_none() {
+            return checked(call(plain_attributes()?));
+        }
+        let attributes = Attributes::new()?;
+        if let Some(name) = &self.name {
+            let name = CString::new(name.as_str())?;
+            checked(sys::fiber_attr_set_name(attributes.0, name.as_ptr()))?;
+        }
+        if let Some(bytes) = self.stack_size {
+            checked(sys::fiber_attr_set_stack_size(attributes.0, bytes))?;
+        }
+        if let Some(cord) = cord {
+            checked(sys::fiber_attr_set_cord(attributes.0, cord))?;
+        }
+        checked(call(attributes.0))
+    }
+}
+
+pub(crate) fn checked(result: c_int) -> io::Result<()> {
+    if result < 0 {
+        return Err(io::Error::from_raw_os_error(-result));
+    }
+    Ok(())
+}
+
+/// Attributes of detached fibers whose tasks are freed if they never run.
+struct Attributes(*mut sys::fiber_attr_t);
+
+impl Attributes {
+    unsafe fn new() -> io::Result<Attributes> {
+        let mut attr = null_mut();
+        checked(sys::fiber_attr_create(&mut attr))?;
+        let attributes = Attributes(attr);
+        checked(sys::fiber_attr_set_detached(attr, 1))?;
+        checked(sys::fiber_attr_set_free_arg(attr, Some(free_task)))?;
+        Ok(attributes)
+    }
+}
+
+impl Drop for Attributes {
+    fn drop(&mut self) {
+        unsafe { sys::fiber_attr_destroy(self.0) };
+    }
+}
+
+/// The attributes of all ordinary fibers, made once.
+fn plain_attributes() -> io::Result<*const sys::fiber_attr_t> {
+    static PLAIN: AtomicPtr<sys::fiber_attr_t> = AtomicPtr::new(null_mut());
+    let known = PLAIN.load(Ordering::Acquire);
+    if !known.is_null() {
+        return Ok(known);
+    }
+    let made = unsafe { Attributes::new() }?;
+    match PLAIN.compare_exchange(null_mut(), made.0, Ordering::AcqRel, Ordering::Acquire) {
+        Ok(_) => {
+            let kept = made.0;
+            std::mem::forget(made);
+            Ok(kept)
+        }
+        Err(other) => Ok(other),
+    }
+}
+
+unsafe extern "C" fn run_child(task: *mut c_void) -> i64 {
+    run_task(task.cast());
+    0
+}
+
+unsafe extern "C" fn run_fiber(task: *mut c_void) -> *mut c_void {
+    run_task(task.cast());
+    null_mut()
+}
+
+unsafe extern "C" fn free_task(task: *mut c_void) {
+    discard_task(task.cast());
+}
+
+/// Ends the process: the program cannot go on safely.
+pub(crate) fn fatal(what: &str, error: c_int) -> ! {
+    eprintln!("fiberrt: {}: {}", what, text(error));
+    std::process::abort()
+}
