@@ -14,8 +14,8 @@ import trying
 import web
 from building import BUILD, configure_and_build, run_ctest, tests_if_possible
 from ledger import Ledger, die, note, say
-from processes import ROOT, SCRATCH, lines_of, run, set_up
-from steps import RELEASE, Steps, tree_state
+from processes import ROOT, SCRATCH, run, set_up
+from steps import RELEASE, Steps
 
 FUZZ_TARGETS = ("runqueue", "switch", "waiting", "timers", "handles", "stack_pool", "io", "api", "httpd", "inbox")
 
@@ -229,22 +229,12 @@ def command_amalgamate() -> None:
     end_with(make_amalgamation())
 
 
-PACKED = BUILD / "deb/passed"  # the state of the sources that were packed
-
-
 def make_debs() -> int:
-    PACKED.unlink(missing_ok=True)
-    state = tree_state([])
     status = run(["debian/packages.sh", "build/deb"])
-    if status != 0:
-        return status
-    # The state counts only if the sources did not change during the build.
-    if state and state == tree_state([]):
-        PACKED.write_text(state + "\n")
-    for path in sorted((BUILD / "deb/one").glob("*.deb")):
+    for path in sorted((BUILD / "deb/one").glob("*.deb")) if status == 0 else []:
         if "-dbgsym_" not in path.name:
             note(str(path.relative_to(ROOT)))
-    return 0
+    return status
 
 
 def command_deb() -> None:
@@ -252,24 +242,24 @@ def command_deb() -> None:
     end_with(make_debs())
 
 
+def make_release() -> None:
+    # 77 as well: nothing may be left out of a release
+    if run(["python3", "-B", "tools/release", "build/publish"]) != 0:
+        die("this must not be released")
+
+
+def command_release() -> None:
+    provide("release-check")
+    make_release()
+
+
 def command_release_check() -> None:
     provide("release-check")
-    # Packages that `./dev deb` has just made from exactly these sources are not made again.
-    state = tree_state([])
-    if state and lines_of(PACKED) == [state]:
-        say("the packages: made and tested before, from exactly these sources")
-    else:
-        say("the packages")
-        if make_debs() != 0:
-            die("there are no packages that have passed")
-    say("the wheel")
-    if make_wheel() != 0:
-        die("there is no wheel that has passed")  # 77 as well: nothing may be left out here
-    say("the library as one file")
-    if make_amalgamation() != 0:
-        die("it could not be made")
+    say("the files of the release, twice")
+    make_release()
     say("the steps of a new user")
-    if run(["debian/release.sh", "build/release-check", "build/deb/one", "build/wheel/dist", "build"]) != 0:
+    made, = (path.parent for path in (BUILD / "publish").glob("*/SHA256SUMS"))
+    if run(["debian/release.sh", "build/release-check", made, made, made]) != 0:
         die("this must not be released")
     say("the recipes for other systems")
     if run(["python3", "tests/recipes.py", ".", "build/recipes"]) != 0:
