@@ -17,13 +17,19 @@ if(NOT FIBERRT_ARCH OR NOT CMAKE_SIZEOF_VOID_P EQUAL 8 OR CMAKE_C_BYTE_ORDER STR
                         "SUPPORTED_PLATFORMS.md.")
 endif()
 include(CheckCSourceCompiles)
-check_c_source_compiles("
+# fiberrt_glibc(<major> <minor> <variable>): whether the C library is glibc, of this version or newer.
+function(fiberrt_glibc major minor variable)
+    check_c_source_compiles("
 #include <features.h>
-#if !defined __GLIBC__ || !__GLIBC_PREREQ(2, 34)
-#error too old
+#if !defined __GLIBC__ || !__GLIBC_PREREQ(${major}, ${minor})
+#error another one, or too old
 #endif
-int main(void) { return 0; }" FIBERRT_GLIBC_2_34)
+int main(void) { return 0; }" ${variable})
+endfunction()
+# FIBERRT_GLIBC_2_34: the library can adopt other libraries (src/posix).
+fiberrt_glibc(2 34 FIBERRT_GLIBC_2_34)
 if(NOT FIBERRT_GLIBC_2_34)
+    fiberrt_glibc(2 28 FIBERRT_GLIBC_2_28)
     # musl defines no macro that names it; recognize it by its dynamic linker or by the compiler's target.
     execute_process(COMMAND ${CMAKE_C_COMPILER} -dumpmachine OUTPUT_VARIABLE target ERROR_QUIET)
     file(GLOB musl_linker /lib/ld-musl-*.so.1)
@@ -33,14 +39,19 @@ if(NOT FIBERRT_GLIBC_2_34)
 #error it is glibc
 #endif
 int main(void) { return 0; }" FIBERRT_OTHER_LIBC)
+    set(musl OFF)
     if(FIBERRT_OTHER_LIBC AND (target MATCHES "musl" OR CMAKE_C_COMPILER MATCHES "musl" OR musl_linker))
-        message(FATAL_ERROR "libfiberrt needs glibc 2.34 or newer, and this compiler is for musl (as on Alpine), which "
-                            "it does not run on; see SUPPORTED_PLATFORMS.md.")
-    elseif(FIBERRT_OTHER_LIBC)
-        message(FATAL_ERROR "libfiberrt needs glibc 2.34 or newer, and this compiler is for another C library; see "
+        set(musl ON)
+    endif()
+    if(FIBERRT_OTHER_LIBC AND NOT musl)
+        message(FATAL_ERROR "libfiberrt needs glibc 2.28 or newer, or musl, and this compiler is for another C "
+                            "library; see SUPPORTED_PLATFORMS.md.")
+    elseif(NOT musl AND NOT FIBERRT_GLIBC_2_28)
+        message(FATAL_ERROR "libfiberrt needs glibc 2.28 or newer, or musl, and this glibc is older; see "
                             "SUPPORTED_PLATFORMS.md.")
     endif()
-    message(FATAL_ERROR "libfiberrt needs glibc 2.34 or newer, and this one is older; see SUPPORTED_PLATFORMS.md.")
+    message(STATUS
+        "Built without libfiberrt_posix.so, fiberrt-run and fiber_posix_adopt: they need glibc 2.34 or newer.")
 endif()
 if(FIBERRT_ARCH STREQUAL "riscv64")
     check_c_source_compiles("

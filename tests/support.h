@@ -19,6 +19,7 @@
 #include <cstring>
 #include <fcntl.h>
 #include <fstream>
+#include <malloc.h>
 #include <netinet/in.h>
 #include <string>
 #include <sys/socket.h>
@@ -52,6 +53,28 @@
 #define NEEDS_AN_ALLOCATOR_THAT_KNOWS_FORKS() \
     if (FIBERRT_TEST_ASAN) GTEST_SKIP() << "AddressSanitizer's allocator may stay locked in the child of a fork"
 
+// Skips the test that begins with this where no call tells how much memory is allocated (support::allocated).
+#define NEEDS_THE_MEMORY_IN_USE() \
+    if (!FIBERRT_TEST_MEMORY_IN_USE) GTEST_SKIP() << "this C library does not tell how much memory is allocated"
+#define FIBERRT_TEST_MEMORY_IN_USE 0
+#ifdef __GLIBC__
+#if __GLIBC_PREREQ(2, 33)
+#undef FIBERRT_TEST_MEMORY_IN_USE
+#define FIBERRT_TEST_MEMORY_IN_USE 1
+#endif
+#endif
+
+// Skips the test that begins with this where no flag of the C library tells that there were other threads once.
+#define NEEDS_A_FLAG_OF_THREADS() \
+    if (!FIBERRT_TEST_FLAG_OF_THREADS) GTEST_SKIP() << "this C library does not tell of threads that have ended"
+#define FIBERRT_TEST_FLAG_OF_THREADS 0
+#ifdef __GLIBC__
+#if __GLIBC_PREREQ(2, 32)
+#undef FIBERRT_TEST_FLAG_OF_THREADS
+#define FIBERRT_TEST_FLAG_OF_THREADS 1
+#endif
+#endif
+
 // Skips the test that begins with this where a limit on address space would hit more than the library.
 #define NEEDS_LIMITS_ON_ADDRESS_SPACE()                                                                 \
     if (FIBERRT_TEST_ASAN || FIBERRT_TEST_TSAN) GTEST_SKIP() << "a sanitizer needs more address space"; \
@@ -67,6 +90,16 @@
 #define NEEDS_THREADS() NOT_ON_SIM("has one thread")
 
 namespace support {
+
+// Returns how many bytes of the C library's memory are in use: NEEDS_THE_MEMORY_IN_USE.
+inline size_t allocated() {
+#if FIBERRT_TEST_MEMORY_IN_USE
+    const struct mallinfo2 info = mallinfo2();
+    return info.uordblks + info.hblkhd;
+#else
+    return 0;
+#endif
+}
 
 // A loopback address for this process, one of 65,536: a connection's port stays taken for a minute, and the ports of
 // one address do not suffice for a thousand runs of all tests.

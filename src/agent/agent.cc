@@ -3,6 +3,7 @@
 
 #include "agent/clients.h"
 #include "agent/socket_file.h"
+#include "base/c_library.h"
 #include "base/keep_errno.h"
 #include "base/mutex.h"
 #include "base/report.h"
@@ -117,7 +118,7 @@ bool start_if_wanted() {
         if (!where || !*where) return true;
         int error = start(where);
         if (error && error != -EADDRINUSE && error != -ENOTSUP) {
-            const char* why = strerrordesc_np(-error);
+            const char* why = error_text(-error);
             Report report(STDERR_FILENO, Report::unasked_ns);
             report.put("fiberrt: FIBERRT_TOP");
             report.name(where);

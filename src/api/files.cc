@@ -4,6 +4,7 @@
 #include "api/api.h"
 #include "io/descriptor_guard.h"
 #include "io/fifo.h"
+#include "io/file_status.h"
 
 #include <fcntl.h>
 #include <limits.h>
@@ -47,7 +48,7 @@ int fiber_open(const char* path, int flags, mode_t mode) {
     op.may_block = !(flags & O_NONBLOCK);
     op.address = const_cast<char*>(path);
     op.flags = unsigned(flags);
-    op.length = flags & (O_CREAT | __O_TMPFILE) ? mode : 0;
+    op.length = flags & makes_file ? mode : 0;
     DescriptorGuard guard(*cord, DescriptorGuard::none);
     return int(run_open(guard, op));
 }

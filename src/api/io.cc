@@ -6,6 +6,7 @@
 #include "io/close.h"
 #include "io/connection.h"
 #include "io/message.h"
+#include "io/message_layout.h"
 #include "io/read_write.h"
 #include "io/ready.h"
 
@@ -93,11 +94,13 @@ int64_t fiber_send(int fd, const void* buffer, size_t count, int flags) {
 
 int64_t fiber_recvmsg(int fd, struct msghdr* header, int flags) {
     if (!header) return -EINVAL;
+    if (int error = clear_padding(header, false)) return error;
     return message_here(fd, header, 1, flags, OpCode::recvmsg);
 }
 
 int64_t fiber_sendmsg(int fd, const struct msghdr* header, int flags) {
     if (!header) return -EINVAL;
+    if (int error = clear_padding(header, true)) return error;
     return message_here(fd, header, 1, flags | MSG_NOSIGNAL, OpCode::sendmsg);
 }
 

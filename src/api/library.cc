@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 // The library itself: version, texts of errors, clock, backend.
 #include "api/api.h"
+#include "base/c_library.h"
 #include "base/keep_errno.h"
 #include "fork/fork.h"
 #include "core/backend.h"
@@ -28,7 +29,7 @@ const char* fiber_strerror(int error) {
     case ENOTSUP: return "not supported here";
     default: break;
     }
-    const char* text = strerrordesc_np(error < 0 ? -error : error);
+    const char* text = fiberrt::error_text(error < 0 ? -error : error);
     return text ? text : "unknown error";
 }
 

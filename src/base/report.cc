@@ -4,10 +4,11 @@
 
 #include "base/write_signals.h"
 
+#include <dlfcn.h>
+#include <elf.h>
 #include <errno.h>
-#include <execinfo.h>
+#include <link.h>
 #include <poll.h>
-#include <pthread.h>
 #include <string.h>
 #include <sys/syscall.h>
 #include <time.h>
@@ -93,18 +94,31 @@ void Report::take(char* out, size_t size) {
     used_ = 0;
 }
 
+// As backtrace_symbols_fd(3), which not every C library has: the file, the nearest exported function or else the place
+// in the file, and the address.
+void Report::frame(void* address) {
+    Dl_info place;
+    if (dladdr(address, &place) && place.dli_fname && place.dli_fname[0]) {
+        put(place.dli_fname);
+        const auto* file = static_cast<const ElfW(Ehdr)*>(place.dli_fbase);
+        if (place.dli_sname || file->e_type != ET_EXEC) { // the addresses of an ET_EXEC are those in the file
+            auto offset = uintptr_t(address) - uintptr_t(place.dli_sname ? place.dli_saddr : place.dli_fbase);
+            put('(');
+            if (place.dli_sname) put(place.dli_sname);
+            put("+0x");
+            number(offset, 16);
+            put(')');
+        }
+    }
+    put("[0x");
+    number(uintptr_t(address), 16);
+    put("]\n");
+}
+
 void Report::frames(void* const* frames, int count) {
-    flush();
     for (int i = 0; i < count && !error_; i++) {
-        NoWriteSignals none;
-        if (timeout_ns_ != for_ever && !await_room()) error_ = -ETIMEDOUT;
-        if (error_) return;
-        errno = 0;
-        int before;
-        pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &before); // the next call writes by the C library's calls
-        backtrace_symbols_fd(frames + i, 1, fd_);                // and returns no error
-        pthread_setcancelstate(before, nullptr);
-        none.failed(errno);
+        frame(frames[i]);
+        flush(); // line by line: a later address may be wrong, and its look-up crash
     }
 }
 

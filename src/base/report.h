@@ -37,6 +37,7 @@ public:
     }
 
 private:
+    void frame(void* address);
     void flush();
     bool await_room();
 

@@ -5,6 +5,7 @@
 
 #include <errno.h>
 #include <pthread.h>
+#include <sched.h>
 #include <signal.h>
 
 namespace fiberrt {
@@ -34,6 +35,22 @@ inline int thread_start(pthread_t* thread, const pthread_attr_t* attr, void* (*f
     SignalsBlocked blocked;
     int error = pthread_create(thread, attr, function, argument);
     return error == EPERM ? -EAGAIN : -error;
+}
+
+// thread_start(), for a thread that may run on these processors only.
+inline int thread_start_on(const cpu_set_t* processors, size_t size, pthread_t* thread, pthread_attr_t* attr,
+                           void* (*function)(void*), void* argument) {
+#ifdef __GLIBC__
+    int error = pthread_attr_setaffinity_np(attr, size, processors);
+    return error ? -error : thread_start(thread, attr, function, argument);
+#else // musl has no such attribute, but a new thread has the affinity of its maker
+    cpu_set_t of_this_thread;
+    if (sched_getaffinity(0, sizeof of_this_thread, &of_this_thread) < 0) return -errno;
+    if (sched_setaffinity(0, size, processors) < 0) return -errno;
+    int error = thread_start(thread, attr, function, argument);
+    sched_setaffinity(0, sizeof of_this_thread, &of_this_thread);
+    return error;
+#endif
 }
 
 } // namespace fiberrt

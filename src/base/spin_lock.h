@@ -2,12 +2,12 @@
 // A lock of one byte, held for a few instructions at a time. A thread that holds one must not wait, allocate or switch.
 #pragma once
 
+#include "base/one_thread.h"
 #include "base/order.h"
 
 #include <atomic>
 #include <sched.h>
 #include <stdint.h>
-#include <sys/single_threaded.h>
 
 namespace fiberrt {
 
@@ -90,8 +90,12 @@ inline constinit uint32_t lock_word_taken = 1;
 // one was forked from had one. In the child of a process with threads, lock() is needed even by a single thread,
 // because it stores this process's stamp. A pointer costs no more than the C library's variable. That variable alone
 // would not do: it may become true again once a process has only one thread left.
-inline constinit const char* no_lock_is_needed = &__libc_single_threaded;
 inline constexpr char locks_are_needed = 0;
+#if FIBERRT_GLIBC(2, 32)
+inline constinit const char* no_lock_is_needed = &__libc_single_threaded;
+#else
+inline constinit const char* no_lock_is_needed = &locks_are_needed;
+#endif
 inline void lock_stamp_renew() { // in the child of a fork
     lock_word_free += 0x100;
     lock_word_taken += 0x100;

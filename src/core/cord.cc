@@ -14,7 +14,6 @@
 #include "core/backend.h"
 #include "core/scheduler.h"
 
-#include <cxxabi.h>
 #include <errno.h>
 #include <pthread.h>
 #include <sched.h>
@@ -28,6 +27,9 @@
 extern "C" [[gnu::visibility("hidden")]] const fiberrt::Initializer __start_fiberrt_begin[], __stop_fiberrt_begin[];
 
 namespace fiberrt {
+
+// The C++ library's state of exceptions of the calling thread. The <cxxabi.h> of libc++ does not declare it.
+void* exceptions_of_thread() asm("__cxa_get_globals");
 
 namespace {
 
@@ -90,7 +92,7 @@ void cord_unmake(Cord* cord) {
 // Makes the calling thread the cord's thread.
 void cord_enter_thread(Cord& cord) {
     cord.thread_state.errno_address = &errno;
-    cord.thread_state.exceptions = abi::__cxa_get_globals();
+    cord.thread_state.exceptions = exceptions_of_thread();
     cord.poll.last_ns = clock_now();
     processors_count(cord);
     cord.main_flow.identity = cord.started ? uintptr_t(cord.main_flow.fiber) : uintptr_t(pthread_self());
@@ -247,10 +249,10 @@ int make_cord_thread(Cord& cord, const CordStart& start) {
     // thread-local variables run after the cord's end.
     error = pthread_attr_setdetachstate(&attr, PTHREAD_CREATE_DETACHED);
     if (!error) error = pthread_attr_setguardsize(&attr, StackPool::guard_default);
-    if (!error && start.affinity) error = pthread_attr_setaffinity_np(&attr, start.affinity_size, start.affinity);
     if (!error) {
         pthread_t thread; // unused: the thread itself tells the cord its number
-        error = -thread_start(&thread, &attr, run_cord, &cord);
+        error = start.affinity ? -thread_start_on(start.affinity, start.affinity_size, &thread, &attr, run_cord, &cord)
+                               : -thread_start(&thread, &attr, run_cord, &cord);
     }
     pthread_attr_destroy(&attr);
     return -error;

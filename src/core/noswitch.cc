@@ -4,10 +4,10 @@
 
 #ifdef FIBERRT_DEBUG
 
+#include "base/c_library.h"
 #include "base/keep_errno.h"
 #include "base/report.h"
 
-#include <execinfo.h>
 #include <unistd.h>
 
 namespace fiberrt {
@@ -20,7 +20,7 @@ struct CallPlace {
     void* frames[most];
     int count;
 
-    [[gnu::noinline]] void take() { count = backtrace(frames, most); }
+    [[gnu::noinline]] void take() { count = take_backtrace(frames, most); }
     void put(Report& r) const { r.frames(frames + own, count - own); }
 };
 

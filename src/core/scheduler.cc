@@ -5,6 +5,7 @@
 
 #include "base/check.h"
 #include "base/keep_errno.h"
+#include "base/one_thread.h"
 #include "base/planted.h"
 #include "core/hooks.h"
 #include "core/life.h"
@@ -12,8 +13,6 @@
 #include "core/probes.h"
 #include "core/environment.h"
 #include "core/backend.h"
-
-#include <sys/single_threaded.h>
 
 namespace fiberrt {
 
@@ -163,7 +162,8 @@ bool work_starved(const Cord& cord) { return cord.work && cord.work->ops->starve
 bool dead_locked(Cord& cord) {
     if (work_starved(cord)) return false; // it tries again, and may find memory then
     if (environment) return cord.timers.next() == never && environment->stuck(cord);
-    return __libc_single_threaded && (!cord.io || cord.io->in_flight == 0) && cord.timers.next() == never;
+    return (!cord.io || cord.io->in_flight == 0) && cord.timers.next() == never && one_thread() &&
+           !cord.inbox.has_message(); // of a thread that has just ended
 }
 
 // How long to wait before the next try, if there was no memory for a fiber to do the cord's work.

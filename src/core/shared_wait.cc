@@ -5,13 +5,13 @@
 #include "base/check.h"
 #include "base/keep_errno.h"
 #include "base/linux_numbers.h"
+#include "base/one_thread.h"
 #include "core/cord.h"
 #include "core/hooks.h"
 #include "core/scheduler.h"
 
 #include <limits.h>
 #include <linux/futex.h>
-#include <sys/single_threaded.h>
 #include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
@@ -61,8 +61,8 @@ int64_t shared_wait_park_thread(SharedWait& wait, int64_t deadline, bool (*withd
     KeepErrno keep;
     uint32_t* word = reinterpret_cast<uint32_t*>(&wait.answered);
     timespec at = {deadline / 1'000'000'000, deadline % 1'000'000'000};
-    if (deadline == never && __libc_single_threaded && withdraw(wait)) return -EDEADLK; // no other thread can end it
-    while (!wait.answered.load(std::memory_order_acquire)) {                            // pairs with wake_thread
+    if (deadline == never && one_thread() && withdraw(wait)) return -EDEADLK; // no other thread can end it
+    while (!wait.answered.load(std::memory_order_acquire)) {                  // pairs with wake_thread
         syscall(SYS_futex, word, FUTEX_WAIT_BITSET | FUTEX_PRIVATE_FLAG, 0, deadline == never ? nullptr : &at, nullptr,
                 futex_any);
         if (deadline == never || clock_now() < deadline) continue;

@@ -55,8 +55,7 @@ public:
         uint32_t index = id_index(id);
         if (index >> index_bits) [[unlikely]]
             return -EINVAL;
-        // Acquire: pairs with the release in grow(), so that the chunk's slots are seen as made.
-        T* chunk = chunks_[index >> chunk_bits].load(std::memory_order_acquire);
+        T* chunk = chunk_at(index >> chunk_bits);
         if (!chunk) [[unlikely]]
             return -EINVAL;
         T* slot = &chunk[index & (chunk_slots - 1)];
@@ -142,7 +141,7 @@ public:
 
     // The slot with this index; null: the table has not allocated it.
     T* at(uint32_t index) {
-        T* chunk = chunks_[index >> chunk_bits].load(std::memory_order_acquire);
+        T* chunk = chunk_at(index >> chunk_bits);
         return chunk ? &chunk[index & (chunk_slots - 1)] : nullptr;
     }
 
@@ -150,7 +149,7 @@ public:
     template <class Visit>
     void each(Visit visit) {
         for (uint32_t c = 0; c < max_chunks; c++) {
-            T* chunk = chunks_[c].load(std::memory_order_acquire);
+            T* chunk = chunk_at(c);
             if (!chunk) return;
             for (uint32_t i = 0; i < chunk_slots; i++) {
                 if constexpr (std::is_same_v<decltype(visit(&chunk[i])), bool>) {
@@ -163,6 +162,9 @@ public:
     }
 
 private:
+    // Acquire: pairs with the release in grow(), so that the chunk's slots are seen as made.
+    T* chunk_at(uint32_t number) const { return __atomic_load_n(&chunks_[number], __ATOMIC_ACQUIRE); }
+
     int refill(FreeSlots<T>& free) {
         pthread_mutex_lock(&mutex_);
         int error = 0;
@@ -195,11 +197,11 @@ private:
         }
         free.count = chunk_slots;
         // Release: a thread that finds the chunk finds its slots made.
-        chunks_[chunk_count_++].store(chunk, std::memory_order_release);
+        __atomic_store_n(&chunks_[chunk_count_++], chunk, __ATOMIC_RELEASE);
         return 0;
     }
 
-    std::atomic<T*> chunks_[max_chunks] = {};
+    T* chunks_[max_chunks] = {}; // std::atomic would be too many constructors for a constant initializer, for clang
     pthread_mutex_t mutex_ = PTHREAD_MUTEX_INITIALIZER; // guards the two below
     uint32_t chunk_count_ = 0;
     T* spare_ = nullptr;

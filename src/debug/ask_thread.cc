@@ -7,6 +7,7 @@
 //   ask_answer = nobody_asked: a signal that comes later finds nothing to do
 #include "debug/ask_thread.h"
 
+#include "base/c_library.h"
 #include "base/keep_errno.h"
 #include "base/mutex.h"
 #include "core/cord.h"
@@ -14,7 +15,6 @@
 #include "debug/machine_context.h"
 
 #include <errno.h>
-#include <execinfo.h>
 #include <initializer_list>
 #include <limits.h>
 #include <linux/futex.h>
@@ -53,10 +53,14 @@ void on_asked(int, siginfo_t*, void* context) {
     hooks::tsan_acquire(&ask_answer);
     frames.count = frames.first = 0;
     if (question->applies(*cord, question->what)) {
-        frames.count = backtrace(frames.frames, ThreadFrames::most);
+        frames.count = take_backtrace(frames.frames, ThreadFrames::most);
         auto* interrupted = reinterpret_cast<void*>(interrupted_pc(context));
         while (frames.first < frames.count && frames.frames[frames.first] != interrupted) frames.first++;
-        if (frames.first == frames.count) frames.first = 0; // coverage: never
+        if (frames.first == frames.count) { // the unwinder does not know the frames of this C library's signals
+            frames.frames[0] = interrupted; // coverage: never
+            frames.first = 0;               // coverage: never
+            frames.count = 1;               // coverage: never
+        }
     }
     hooks::tsan_release(&ask_answer);
     ask_answer.store(frames_taken, std::memory_order_release);
@@ -75,7 +79,7 @@ bool is_raised_by_instructions(int signal) {
 int AskSignal::prepare(int signal) {
     if (signal <= 0 || signal > signal_most || is_raised_by_instructions(signal)) return -EINVAL;
     void* caller;
-    backtrace(&caller, 1); // the first call loads the unwinder
+    take_backtrace(&caller, 1); // the first call prepares the unwinder
     return 0;
 }
 

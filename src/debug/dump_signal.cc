@@ -3,6 +3,7 @@
 // does nothing else. This thread has no cord, so it writes the dump even when all cords are stuck.
 #include "debug/dump_signal.h"
 
+#include "base/c_library.h"
 #include "base/keep_errno.h"
 #include "base/mutex.h"
 #include "base/parse_number.h"
@@ -107,6 +108,22 @@ int set_dumps(int signal, int fd, unsigned flags) {
     return start_dumps(signal, fd, flags);
 }
 
+struct SignalName {
+    int number;
+    const char* name;
+};
+
+// As sigabbrev_np(3) has them, a function that not every C library has.
+constexpr SignalName signal_names[] = {
+    {SIGHUP, "HUP"},       {SIGINT, "INT"},   {SIGQUIT, "QUIT"},   {SIGILL, "ILL"},   {SIGTRAP, "TRAP"},
+    {SIGABRT, "ABRT"},     {SIGBUS, "BUS"},   {SIGFPE, "FPE"},     {SIGKILL, "KILL"}, {SIGUSR1, "USR1"},
+    {SIGSEGV, "SEGV"},     {SIGUSR2, "USR2"}, {SIGPIPE, "PIPE"},   {SIGALRM, "ALRM"}, {SIGTERM, "TERM"},
+    {SIGSTKFLT, "STKFLT"}, {SIGCHLD, "CHLD"}, {SIGCONT, "CONT"},   {SIGSTOP, "STOP"}, {SIGTSTP, "TSTP"},
+    {SIGTTIN, "TTIN"},     {SIGTTOU, "TTOU"}, {SIGURG, "URG"},     {SIGXCPU, "XCPU"}, {SIGXFSZ, "XFSZ"},
+    {SIGVTALRM, "VTALRM"}, {SIGPROF, "PROF"}, {SIGWINCH, "WINCH"}, {SIGPOLL, "POLL"}, {SIGPWR, "PWR"},
+    {SIGSYS, "SYS"},
+};
+
 // Reads the name of a signal, such as QUIT, SIGQUIT, 3 or RTMIN+1. 0: it is none.
 int signal_of_text(const char* text) {
     uint64_t number;
@@ -120,9 +137,8 @@ int signal_of_text(const char* text) {
         bool valid = *at++ == '+' && parse_decimal(&at, &number) && *at == '\0';
         return valid && number <= uint64_t(signal_most - SIGRTMIN) ? SIGRTMIN + int(number) : 0;
     }
-    for (int signal = 1; signal < SIGRTMIN; signal++) {
-        const char* name = sigabbrev_np(signal);
-        if (name && strcmp(text, name) == 0) return signal;
+    for (const SignalName& signal : signal_names) {
+        if (strcmp(text, signal.name) == 0) return signal.number;
     }
     return 0;
 }
@@ -138,7 +154,7 @@ bool begin_by_environment() {
     Report report(STDERR_FILENO, Report::unasked_ns);
     report.put("fiberrt: no dumps by FIBERRT_DUMP_SIGNAL");
     report.name(text);
-    const char* why = strerrordesc_np(-error);
+    const char* why = error_text(-error);
     report.put(": ");
     report.put(error == -EINVAL ? "no such signal" : error == -EBUSY ? "the program handles it" : why ? why : "?");
     report.put('\n');

@@ -4,6 +4,7 @@
 
 #include "base/keep_errno.h"
 #include "base/mutex.h"
+#include "base/one_thread.h"
 #include "base/peek.h"
 #include "core/child_scope.h"
 #include "core/children.h"
@@ -14,7 +15,6 @@
 
 #include <linux/membarrier.h>
 #include <string.h>
-#include <sys/single_threaded.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -28,7 +28,7 @@ constinit pthread_mutex_t look_mutex = PTHREAD_MUTEX_INITIALIZER; // one look at
 
 // Makes each other thread of the process pass a memory barrier during the call. False: the kernel cannot.
 bool barrier_of_all_threads() {
-    if (__libc_single_threaded) return true;
+    if (surely_one_thread()) return true;
     for (int tries = 0; tries < 2; tries++) {
         if (syscall(SYS_membarrier, MEMBARRIER_CMD_PRIVATE_EXPEDITED, 0, 0) == 0) return true;
         if (syscall(SYS_membarrier, MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED, 0, 0) != 0) return false;

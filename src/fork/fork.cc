@@ -4,6 +4,7 @@
 
 #include "agent/agent.h"
 #include "base/keep_errno.h"
+#include "base/one_thread.h"
 #include "base/try_once.h"
 #include "core/begin.h"
 #include "core/children.h"
@@ -31,7 +32,6 @@
 #include "trace/tap.h"
 
 #include <pthread.h>
-#include <sys/single_threaded.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -55,7 +55,7 @@ void before_fork() {
     // Receives all messages now, so that the child loses only messages that come later.
     if (this_cord && in_users_code(*this_cord)) receive_all(*this_cord);
     for (const ForkPart* part : parts) part->before();
-    forked_alone = __libc_single_threaded && !environment; // read here: in the child it may be true in any case
+    forked_alone = one_thread() && !environment; // read here: in the child it may be true in any case
     agent_lock();
     creation_lock();
     dump_signal_lock();

@@ -7,6 +7,7 @@
 
 #include "base/keep_errno.h"
 #include "core/cord.h"
+#include "io/file_status.h"
 #include "io/iovecs.h"
 #include "io/terminal.h"
 #include "io/try_op.h"
@@ -169,7 +170,7 @@ int64_t call_plainly(const Op& op) {
     case OpCode::open: return open(path_of(op), int(op.flags), op.length);
     case OpCode::open2: return syscall(SYS_openat2, folder_of(op), path_of(op), op.address2, size_t{op.length});
     case OpCode::rename:
-        return renameat2(folder_of(op), path_of(op), int(op.length), static_cast<const char*>(op.address2), op.flags);
+        return syscall(SYS_renameat2, folder_of(op), path_of(op), int(op.length), op.address2, op.flags);
     case OpCode::unlink: return unlinkat(folder_of(op), path_of(op), int(op.flags));
     case OpCode::mkdir: return mkdirat(folder_of(op), path_of(op), op.length);
     case OpCode::getdents: return syscall(SYS_getdents64, op.fd, op.address, op.length);
@@ -219,7 +220,7 @@ int open_with_flags(const Op& op, int flags) {
     if (op.code == OpCode::open) return open(path_of(op), flags, op.length);
     open_how how = *static_cast<const open_how*>(op.address2);
     how.flags = unsigned(flags);
-    if (!(flags & (O_CREAT | __O_TMPFILE))) how.mode = 0;
+    if (!(flags & makes_file)) how.mode = 0;
     return int(syscall(SYS_openat2, folder_of(op), path_of(op), &how, sizeof how));
 }
 

@@ -23,6 +23,9 @@ inline struct stat status_of(int fd) {
     return status;
 }
 
+// The flags of an open that may make a file, which then takes the call's mode.
+constexpr int makes_file = O_CREAT | (O_TMPFILE & ~O_DIRECTORY);
+
 inline mode_t type_of(const struct stat& file) { return file.st_mode & S_IFMT; }
 
 inline int64_t position_of(int fd) { // -1: it has none

@@ -91,14 +91,14 @@ void dequeue(OffloadJob& job) {
 // Waits for a job and takes it; the caller holds the lock. Null: there was no job for long, and the thread ends.
 OffloadJob* next_job() {
     timespec until;
-    clock_gettime(CLOCK_MONOTONIC, &until);
+    clock_gettime(CLOCK_REALTIME, &until); // a thread may end earlier or later if the clock is set
     int64_t nanoseconds = until.tv_nsec + offload_idle_ns;
     until.tv_sec += nanoseconds / 1'000'000'000;
     until.tv_nsec = nanoseconds % 1'000'000'000;
     int error = 0;
     while (!pool.startable()) {
         if (error == ETIMEDOUT) return nullptr;
-        error = pthread_cond_clockwait(&pool.more, &pool.mutex, CLOCK_MONOTONIC, &until);
+        error = pthread_cond_timedwait(&pool.more, &pool.mutex, &until);
     }
     Queue& queue = pool.operations.startable() ? pool.operations : pool.functions;
     OffloadJob* job = queue.jobs.front();

@@ -8,6 +8,7 @@
 #include "io/file_status.h"
 #include "io/iovecs.h"
 #include "io/message.h"
+#include "io/message_layout.h"
 #include "io/position.h"
 #include "io/ready.h"
 #include "io/terminal_read.h"
@@ -53,7 +54,7 @@ int64_t writev_socket(Cord& cord, int fd, const iovec* iov, size_t count) {
     }
     msghdr header = {};
     header.msg_iov = const_cast<iovec*>(iov);
-    header.msg_iovlen = count;
+    header.msg_iovlen = BufferCount(count);
     return transfer_message(fd, &header, 1, MSG_NOSIGNAL, OpCode::sendmsg, cord);
 }
 

@@ -3,6 +3,7 @@
 #include "io/receive_all.h"
 
 #include "base/keep_errno.h"
+#include "io/message_layout.h"
 #include "io/ready.h"
 
 #include <errno.h>
@@ -19,7 +20,7 @@ namespace {
 // already. Returns how many buffers.
 size_t remaining_buffers(const msghdr& message, size_t received, iovec* out, size_t most) {
     size_t count = 0;
-    for (size_t i = 0; i < message.msg_iovlen && count < most; i++) {
+    for (size_t i = 0; i < size_t(message.msg_iovlen) && count < most; i++) {
         iovec part = message.msg_iov[i];
         size_t skip = received < part.iov_len ? received : part.iov_len;
         received -= skip;
@@ -90,7 +91,7 @@ int64_t ReceiveAll::receive(int flags) {
 // Whether descriptors came with a part. If there was no room for them, the kernel sets MSG_CTRUNC, as it does for
 // credentials.
 bool ReceiveAll::has_descriptors() const {
-    for (cmsghdr* at = CMSG_FIRSTHDR(&part_); at; at = CMSG_NXTHDR(const_cast<msghdr*>(&part_), at)) {
+    for (cmsghdr* at = CMSG_FIRSTHDR(&part_); at; at = next_part(part_, at)) {
         if (at->cmsg_level == SOL_SOCKET && at->cmsg_type == SCM_RIGHTS) return true;
     }
     return part_.msg_flags & MSG_CTRUNC && socket_option(op_.fd, SO_PASSCRED) == 0;
@@ -98,7 +99,7 @@ bool ReceiveAll::has_descriptors() const {
 
 // Gets the credentials that came with a part. False: there are none.
 bool credentials_of(msghdr& message, ucred* out) {
-    for (cmsghdr* at = CMSG_FIRSTHDR(&message); at; at = CMSG_NXTHDR(&message, at)) {
+    for (cmsghdr* at = CMSG_FIRSTHDR(&message); at; at = next_part(message, at)) {
         if (at->cmsg_level != SOL_SOCKET || at->cmsg_type != SCM_CREDENTIALS) continue;
         memcpy(out, CMSG_DATA(at), sizeof *out);
         return true;
@@ -153,8 +154,8 @@ int64_t ReceiveAll::receive_rest() {
             part_.msg_name = nullptr;
             part_.msg_namelen = 0;
             part_.msg_iov = few_;
-            part_.msg_iovlen = count;
-            part_.msg_controllen = control_room_;
+            part_.msg_iovlen = BufferCount(count);
+            part_.msg_controllen = ControlSize(control_room_);
             result = receive(MSG_DONTWAIT);
             if (result == 0) break;
             if (result == -EAGAIN) result = ask_again_later(guard_, &pause_ns_);
@@ -180,7 +181,7 @@ int64_t ReceiveAll::peek_all() {
             }
         }
         part_ = *whole_;
-        part_.msg_controllen = control_room_;
+        part_.msg_controllen = ControlSize(control_room_);
         int64_t got = receive(MSG_DONTWAIT);
         if (got > received_) received_ = got;
         if (events) break;

@@ -4,6 +4,7 @@
 
 #include "base/keep_errno.h"
 #include "io/message.h"
+#include "io/message_layout.h"
 
 #include <errno.h>
 #include <string.h>
@@ -36,7 +37,7 @@ void close_all(const unsigned char* data, size_t count) {
 // gave.
 size_t hand_out(msghdr& message, int* fds, size_t room) {
     size_t count = 0;
-    for (cmsghdr* part = CMSG_FIRSTHDR(&message); part; part = CMSG_NXTHDR(&message, part)) {
+    for (cmsghdr* part = CMSG_FIRSTHDR(&message); part; part = next_part(message, part)) {
         if (part->cmsg_level != SOL_SOCKET) continue;
         const unsigned char* data = CMSG_DATA(part);
         size_t here = (part->cmsg_len - CMSG_LEN(0)) / sizeof(int);
@@ -63,10 +64,10 @@ int64_t send_descriptors(Cord& cord, int fd, const void* buffer, size_t count, c
         memset(&control, 0, CMSG_SPACE(fd_count * sizeof(int)));
         control.first.cmsg_level = SOL_SOCKET;
         control.first.cmsg_type = SCM_RIGHTS;
-        control.first.cmsg_len = CMSG_LEN(fd_count * sizeof(int));
+        control.first.cmsg_len = PartSize(CMSG_LEN(fd_count * sizeof(int)));
         memcpy(CMSG_DATA(&control.first), fds, fd_count * sizeof(int));
         message.msg_control = &control;
-        message.msg_controllen = CMSG_SPACE(fd_count * sizeof(int));
+        message.msg_controllen = ControlSize(CMSG_SPACE(fd_count * sizeof(int)));
     }
     return transfer_message(fd, &message, 1, MSG_NOSIGNAL, OpCode::sendmsg, cord);
 }

@@ -6,18 +6,29 @@
 // ignore it for the pipes of fiber_process_spawn.
 //
 // posix_spawn blocks the calling thread until the program is loaded. Another thread cannot call it: for
-// PR_SET_PDEATHSIG, the end of that thread would be the parent's end.
+// PR_SET_PDEATHSIG, the end of that thread would be the parent's end. Only for a child with a directory of its own does
+// one call it, with glibc 2.28, which has no posix_spawn_file_actions_addchdir_np.
 #include "io/spawn.h"
 
+#include "base/c_library.h"
 #include "base/keep_errno.h"
+#include "base/signals.h"
 
 #include <errno.h>
 #include <fcntl.h>
+#include <pthread.h>
+#include <sched.h>
 #include <signal.h>
 #include <spawn.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
+
+#if defined __GLIBC__ && !FIBERRT_GLIBC(2, 29)
+#define FIBERRT_OLD_SPAWN 1
+#else
+#define FIBERRT_OLD_SPAWN 0
+#endif
 
 namespace fiberrt {
 
@@ -109,7 +120,7 @@ public:
     }
     void rest(const fiber_process_attr& attr) {
         if (error_) return;
-        if (attr.directory) note(posix_spawn_file_actions_addchdir_np(&actions_, attr.directory));
+        if (attr.directory) in_directory(attr.directory);
         short flags = POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF;
         if (attr.session) {
             flags |= POSIX_SPAWN_SETSID; // a new session has a new process group
@@ -123,14 +134,53 @@ public:
     }
     int spawn(pid_t* pid, const char* file, char* const argv[], char* const environment[]) {
         errno = ENOENT; // glibc leaves errno as it was if PATH is too long
-        if (!error_) error_ = posix_spawnp(pid, file, &actions_, &attr_, argv, environment);
-        return -error_;
+        if (error_) return -error_;
+#if FIBERRT_OLD_SPAWN
+        if (directory_) return spawn_from_directory(pid, file, argv, environment);
+#endif
+        return -posix_spawnp(pid, file, &actions_, &attr_, argv, environment);
     }
 
 private:
     void note(int error) {
         if (!error_) error_ = error;
     }
+
+#if FIBERRT_OLD_SPAWN
+    // The child inherits the working directory of the thread that starts it. So a thread that shares its directory with
+    // no other thread starts the child. -ENOTSUP: a filter of system calls forbids such a thread.
+    int spawn_from_directory(pid_t* pid, const char* file, char* const argv[], char* const environment[]) {
+        struct Start {
+            SpawnSettings& settings;
+            pid_t* pid;
+            const char* file;
+            char* const* argv;
+            char* const* environment;
+            int error;
+        } start = {*this, pid, file, argv, environment, 0};
+        auto begin = [](void* argument) -> void* {
+            auto& s = *static_cast<Start*>(argument);
+            if (unshare(CLONE_FS) < 0) {
+                s.error = ENOTSUP;
+            } else if (chdir(s.settings.directory_) < 0) {
+                s.error = errno;
+            } else {
+                errno = ENOENT; // as in spawn()
+                s.error = posix_spawnp(s.pid, s.file, &s.settings.actions_, &s.settings.attr_, s.argv, s.environment);
+            }
+            return nullptr;
+        };
+        pthread_t thread;
+        if (int error = thread_start(&thread, nullptr, begin, &start)) return error;
+        pthread_join(thread, nullptr);
+        return -start.error;
+    }
+    void in_directory(const char* directory) { directory_ = directory; }
+
+    const char* directory_ = nullptr;
+#else
+    void in_directory(const char* directory) { note(posix_spawn_file_actions_addchdir_np(&actions_, directory)); }
+#endif
 
     posix_spawn_file_actions_t actions_;
     posix_spawnattr_t attr_;

@@ -10,6 +10,7 @@
 #include "base/parse_number.h"
 #include "base/readable.h"
 #include "io/iovecs.h"
+#include "io/message_layout.h"
 #include "io/sockets.h"
 #include "io/terminal.h"
 
@@ -157,7 +158,7 @@ int64_t read_now(const Op& op) {
         if (!iovecs.bytes()) return transfer(op, iovecs, 0); // ends at once
         msghdr message = {};
         message.msg_iov = const_cast<iovec*>(iovecs.iov);
-        message.msg_iovlen = size_t(iovecs.count);
+        message.msg_iovlen = BufferCount(iovecs.count);
         return retry_eintr([&] { return recvmsg(op.fd, &message, MSG_DONTWAIT); });
     }
     if (!iovecs.bytes() || nonblocking(op.fd)) return transfer(op, iovecs, 0);

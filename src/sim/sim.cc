@@ -3,6 +3,7 @@
 // the Environment by which the core asks for time and choices.
 #include "sim/sim.h"
 
+#include "base/c_library.h"
 #include "base/parse_number.h"
 #include "core/begin.h"
 #include "core/cord.h"
@@ -48,7 +49,7 @@ bool set_up() {
         fprintf(stderr,
                 "fiberrt: FIBERRT_SIM_REPLAY must be a list of choices, \"position:choice,...\" or \"@file\"\n");
     } else if (error) {
-        fprintf(stderr, "fiberrt: FIBERRT_SIM_REPLAY: cannot read %s: %s\n", list + 1, strerrordesc_np(-error));
+        fprintf(stderr, "fiberrt: FIBERRT_SIM_REPLAY: cannot read %s: %s\n", list + 1, error_text(-error));
     }
     if (error) return false;
     const char* path = secure_getenv("FIBERRT_SIM_TRACE");

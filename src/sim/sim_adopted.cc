@@ -3,6 +3,7 @@
 // (sim_ops.cc) would do, so the same faults are injected here.
 #include "sim/adopted.h"
 
+#include "base/c_library.h"
 #include "base/keep_errno.h"
 #include "core/cord.h"
 #include "sim/sim.h"
@@ -14,6 +15,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 namespace fiberrt {
@@ -90,13 +92,14 @@ bool simulated_signal() { return simulation.fault(1, 16, Site::signal); }
 
 bool simulated_pause() { return simulation.happens(8, Site::after_call); }
 
-bool simulated_has_clock() { return simulated() ? environment->admits() : gettid() == getpid(); }
+bool simulated_has_clock() { return simulated() ? environment->admits() : syscall(SYS_gettid) == getpid(); }
 
 int64_t simulated_clock() {
     if (!simulated()) return simulation.now; // the simulation has not begun
     return simulation.now += Simulation::look_ns;
 }
 
+#if FIBERRT_ADOPTS
 void simulated_trace(const char* call, int64_t result, int error) {
     if (!simulation.trace.wanted() || !this_cord) return;
     uint32_t fiber = this_cord->sched.current->index;
@@ -107,5 +110,6 @@ void simulated_trace(const char* call, int64_t result, int error) {
         simulation.trace.line(simulation.now, "fiber %u called %s: %s", fiber, call, name ? name : "?");
     }
 }
+#endif
 
 } // namespace fiberrt

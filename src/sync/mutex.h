@@ -34,6 +34,7 @@
 // fuzz: waiting 90 %
 #pragma once
 
+#include "base/one_thread.h"
 #include "sync/waiting.h"
 
 namespace fiberrt {
@@ -109,7 +110,7 @@ inline void Mutex::unhold(Fiber* fiber) {
 }
 
 inline bool Mutex::change(uintptr_t from, uintptr_t to) {
-    if (!__libc_single_threaded)
+    if (!surely_one_thread())
         return word.compare_exchange_strong(from, to, std::memory_order_acq_rel, std::memory_order_relaxed);
     if (word.load(std::memory_order_relaxed) != from) return false;
     word.store(to, std::memory_order_relaxed);

@@ -13,6 +13,7 @@
 #pragma once
 
 #include "base/list.h"
+#include "base/one_thread.h"
 #include "base/spin_lock.h"
 #include "core/cord.h"
 #include "core/scheduler.h"
@@ -22,7 +23,6 @@
 #include <atomic>
 #include <errno.h>
 #include <stdint.h>
-#include <sys/single_threaded.h>
 
 namespace fiberrt {
 
@@ -118,7 +118,7 @@ struct SyncWait : SharedWait {
     // Claims the wait. True for the first caller, which must complete or stop it.
     bool claim() {
         uint32_t open = 0;
-        if (!__libc_single_threaded) return claimed.compare_exchange_strong(open, 1, std::memory_order_relaxed);
+        if (!surely_one_thread()) return claimed.compare_exchange_strong(open, 1, std::memory_order_relaxed);
         open = claimed.load(std::memory_order_relaxed);
         claimed.store(1, std::memory_order_relaxed);
         return !open;

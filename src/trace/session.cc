@@ -2,6 +2,7 @@
 // Starts and stops traces, and runs the writer's thread.
 #include "trace/session.h"
 
+#include "base/c_library.h"
 #include "base/keep_errno.h"
 #include "base/mutex.h"
 #include "base/signals.h"
@@ -303,7 +304,7 @@ bool start_by_environment() {
     fiber_trace_t options = {};
     options.path = path;
     int error = start_at(options, true);
-    if (error) fprintf(stderr, "fiberrt: FIBERRT_TRACE: cannot write %s: %s\n", path, strerrordesc_np(-error));
+    if (error) fprintf(stderr, "fiberrt: FIBERRT_TRACE: cannot write %s: %s\n", path, error_text(-error));
     return true;
 }
 

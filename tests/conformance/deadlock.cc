@@ -331,6 +331,7 @@ TEST_F(Deadlock, TRAP_NoneWhenAnotherThreadExists) {
 
 TEST_F(Deadlock, TRAP_NoneOnceAThreadWasMade) {
     NEEDS_THREADS();
+    NEEDS_A_FLAG_OF_THREADS();
     in_new_process([] {
         in_thread([] {});
         signal(SIGALRM, [](int) { _exit(0); });

@@ -12,6 +12,10 @@ using namespace support;
 
 namespace {
 
+#ifndef __GLIBC__
+using dirent64 = dirent; // musl has one name for it
+#endif
+
 bool exists(const std::string &path) {
     struct stat about;
     return ::lstat(path.c_str(), &about) == 0;

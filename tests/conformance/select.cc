@@ -5,7 +5,6 @@
 #include "doomed.h"
 #include "family.h"
 
-#include <malloc.h>
 #include <memory>
 #include <poll.h>
 #include <thread>
@@ -710,8 +709,8 @@ TEST(SelectScope, MisuseIsTheResultOfItsCase) {
     EXPECT_EQ(result(family.scope), -ESRCH);
 }
 
-#if defined(__GLIBC__) && __GLIBC_PREREQ(2, 33)
 TEST(SelectScope, EightCasesTakeNoMemory) {
+    NEEDS_THE_MEMORY_IN_USE();
     if (FIBERRT_TEST_TSAN || FIBERRT_TEST_ASAN)
         GTEST_SKIP() << "a sanitizer's allocator does not report the memory in use";
     auto sleeps = [] { return int64_t(fiber_sleep(HOUR)); };
@@ -725,8 +724,8 @@ TEST(SelectScope, EightCasesTakeNoMemory) {
         }
         EXPECT_EQ(fiber_select(cases, 9, FIBER_MSEC(1)), -ETIMEDOUT); // the memory that is taken once
         for (int count : {8, 9}) {
-            auto looks = [&] { taken = mallinfo2().uordblks; };
-            const size_t before = mallinfo2().uordblks;
+            auto looks = [&] { taken = allocated(); };
+            const size_t before = allocated();
             const fiber_t looker = spawn(looks);
             EXPECT_EQ(fiber_select(cases, count, FIBER_MSEC(10)), -ETIMEDOUT);
             if (count == 8) {
@@ -736,7 +735,7 @@ TEST(SelectScope, EightCasesTakeNoMemory) {
                 EXPECT_GT(taken, before);
             }
             join(looker);
-            EXPECT_EQ(mallinfo2().uordblks, before);
+            EXPECT_EQ(allocated(), before);
         }
         for (int i = 9; i-- > 0;) {
             EXPECT_EQ(fiber_scope_cancel(families[i].scope, nullptr), 0);
@@ -745,7 +744,6 @@ TEST(SelectScope, EightCasesTakeNoMemory) {
     };
     run(body);
 }
-#endif
 
 TEST(SelectScopeElsewhere, TheEndsOfChildrenOfOtherCords) {
     Worker workers[2];
@@ -1003,9 +1001,9 @@ TEST(SelectThreads, TRAP_AnItemIsNotLostWhileADescriptorIsLeft) {
     }
 }
 
-#if defined(__GLIBC__) && __GLIBC_PREREQ(2, 33)
 TEST(SelectThreads, TRAP_TheMemoryOfFibersThatNeverRunAgainIsFreed) {
     NEEDS_IO();
+    NEEDS_THE_MEMORY_IN_USE();
     if (FIBERRT_TEST_TSAN) GTEST_SKIP() << "ThreadSanitizer's allocator does not report the memory in use";
     enum How { waiting, completed, cancelled, leaving_a_descriptor, hows };
     const int many = often(200, 20), fiber_count = often(20, 4);
@@ -1044,15 +1042,13 @@ TEST(SelectThreads, TRAP_TheMemoryOfFibersThatNeverRunAgainIsFreed) {
             for (fiber_event_t &event : events) EXPECT_EQ(fiber_event_destroy(&event), 0);
         };
         round();
-        const size_t before = mallinfo2().uordblks + mallinfo2().hblkhd; // 0 with AddressSanitizer, which detects leaks
-                                                                         // itself
+        const size_t before = allocated(); // 0 with AddressSanitizer, which detects leaks itself
         for (int i = 0; i < 3; i++) round();
-        const size_t after = mallinfo2().uordblks + mallinfo2().hblkhd;
+        const size_t after = allocated();
         // Each case takes some 250 bytes.
         EXPECT_LT(after, before + 125 * static_cast<size_t>(many) * static_cast<size_t>(fiber_count)) << how;
     }
 }
-#endif
 
 TEST(SelectThreads, APlainThreadSelects) {
     NEEDS_THREADS();

@@ -5,7 +5,6 @@
 #include "cord_support.h"
 
 #include <csignal>
-#include <execinfo.h>
 #include <mutex>
 #include <sys/resource.h>
 #include <sys/wait.h>

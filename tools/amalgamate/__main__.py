@@ -23,7 +23,7 @@ HERE = Path(__file__).resolve().parent
 ROOT = HERE.parent.parent
 SPDX = "SPDX-License-" + "Identifier: MIT OR Apache-2.0"  # in parts: reuse would read it as a line of this file
 PROCESSORS = {"x86_64": "__x86_64__", "aarch64": "__aarch64__", "riscv64": "__riscv"}  # the macro of each src/arch/*.S
-BACKENDS = {"ev": "FIBERRT_HAVE_EV", "uring": "FIBERRT_HAVE_URING"}  # as src/CMakeLists.txt leaves files out
+BACKENDS = {"ev": "defined FIBERRT_HAVE_EV", "uring": "defined FIBERRT_HAVE_URING"}  # as src/CMakeLists.txt leaves files out
 
 OWN = re.compile(r'#include "([a-z_]+/[a-z_0-9]+\.h)"')
 CONDITION = re.compile(r"\s*#\s*(if|endif)")
@@ -53,10 +53,10 @@ class Inliner:
             # Also an include within a condition comes here: files that have it without one may follow.
             if (own := OWN.match(line)) and own[1] not in self.done:
                 self.done.add(own[1])
-                self.add(own[1])
+                self.add(own[1], guard_of(own[1]))
         self.lines += ["", f"/* ---- src/{name} " + "-" * (120 - len(f"/* ---- src/{name}  */")) + " */", ""]
         if guard:
-            self.lines += [f"#ifdef {guard}", ""]
+            self.lines += [f"#if {guard}", ""]
         depth = 0
         for line in lines:
             if condition := CONDITION.match(line):
@@ -106,6 +106,8 @@ def squeeze(lines: list[str]) -> list[str]:
 
 
 def guard_of(name: str) -> str:
+    if name.startswith("posix/") and name != "posix/posix.cc":
+        return "FIBERRT_ADOPTS"
     backend = re.fullmatch(r"[a-z]+/(ev|uring)(_[a-z_]+)?\.cc", name)
     return BACKENDS[backend[1]] if backend else ""
 

@@ -11,8 +11,10 @@
 #error "fiberrt runs on Linux only"
 #endif
 #include <features.h>
-#if !defined __GLIBC__ || !__GLIBC_PREREQ(2, 34)
-#error "fiberrt needs glibc 2.34 or newer"
+#if defined __GLIBC__
+#if !__GLIBC_PREREQ(2, 28)
+#error "fiberrt needs glibc 2.28 or newer, or musl"
+#endif
 #endif
 
 #ifdef FIBERRT_BUNDLED

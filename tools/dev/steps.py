@@ -236,6 +236,15 @@ class Steps:
         return self.ran(status, "THE BUILD AND THE CONFORMANCE SUITE ON DEBIAN 13",
                         "its system could not be made; see build/debian-13")  # fmt: skip
 
+    LIBCS = ("musl", "glibc-2.28")
+    EMULATED_LIBCS = ("aarch64-musl", "aarch64-glibc-2.28")
+
+    def other_libc(self, libc: str, *arguments: str) -> bool:
+        """Builds for another C library, and runs the conformance suite."""
+        status = run(["tests/other_libc.sh", ROOT, BUILD / "other-libc", libc, *arguments])
+        return self.ran(status, f"THE BUILD AND THE CONFORMANCE SUITE FOR {libc}",
+                        "its compiler or a source could not be fetched; see build/other-libc")  # fmt: skip
+
     # --- Soak -------------------------------------------------------------------------------------------------------
 
     def mutants(self) -> bool:

@@ -79,6 +79,9 @@ def steps_beside(steps: Steps, at_once: bool) -> Lane:
     add("the Go package and its tests", steps.go)
     add("the Rust crates and their tests", steps.rust)
     add("Debian 13: its compiler and libraries, in a chroot", steps.debian_13)
+    if machine.venv():
+        for libc in steps.LIBCS:
+            add(f"{libc}, by zig's compiler: a sample", lambda libc=libc: steps.other_libc(libc))
     lane.begin()
     return lane
 
@@ -166,6 +169,10 @@ def soak(steps: Steps) -> None:
         )
     for arch in crossed():
         ledger.step(f"{arch}, under qemu, the whole suite", lambda: steps.cross_whole(arch))
+    for libc in (*steps.LIBCS, *steps.EMULATED_LIBCS) if machine.venv() else ():
+        ledger.step(
+            f"{libc}, by zig's compiler: the whole suite", lambda libc=libc: steps.other_libc(libc, "--whole")
+        )
     if machine.tool("wrk") and os.access(web.HTTPD, os.X_OK):
         load = ["tests/httpd_load.py", web.HTTPD, "build/release/tests/httpd_load_root", 1000000]
         ledger.step("a million requests to the example web server", lambda: run(load) == 0)

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
-# Fetches the sources of libev from the package mirrors of this system, even if the system has no deb-src lines, and
+# Fetches the sources of a package from the package mirrors of this system, even if the system has no deb-src lines, and
 # unpacks them. Needs no root: apt's state is in downloads.
-# Usage: cmake -D source=FOLDER -D downloads=FOLDER -P download.cmake
+# Usage: cmake -D package=NAME -D source=FOLDER -D downloads=FOLDER -P download.cmake
 file(MAKE_DIRECTORY ${downloads} ${source})
 file(LOCK ${downloads} DIRECTORY)
-file(GLOB archive ${downloads}/libev_*.orig.tar.*)
+file(GLOB archive ${downloads}/${package}_*.orig.tar.*)
 if(NOT archive)
     file(MAKE_DIRECTORY ${downloads}/lists/partial ${downloads}/cache/archives/partial ${downloads}/sources
         ${downloads}/new)
@@ -29,9 +29,9 @@ if(NOT archive)
         -o Dir::Etc::sourcelist=/dev/null -o Dir::Etc::sourceparts=${downloads}/sources -o Debug::NoLocking=1
         -o APT::Sandbox::User=root)
     execute_process(COMMAND ${apt} update COMMAND_ERROR_IS_FATAL ANY)
-    execute_process(COMMAND ${apt} source --download-only --tar-only libev WORKING_DIRECTORY ${downloads}/new
+    execute_process(COMMAND ${apt} source --download-only --tar-only ${package} WORKING_DIRECTORY ${downloads}/new
         COMMAND_ERROR_IS_FATAL ANY)
-    file(GLOB archive ${downloads}/new/libev_*.orig.tar.*)
+    file(GLOB archive ${downloads}/new/${package}_*.orig.tar.*)
     cmake_path(GET archive FILENAME name)
     file(RENAME ${archive} ${downloads}/${name}) # the final name appears only when the file is complete
     set(archive ${downloads}/${name})
