@@ -135,6 +135,7 @@ def test_all(steps: Steps) -> None:
             ledger.leave_out(what, why)
     steps.leave_out_under("ThreadSanitizer", "tests/tsan-leaves-out.txt")
     steps.leave_out_under("Valgrind", "tests/valgrind-leaves-out.txt")
+    steps.leave_out_under("musl", "tests/musl-leaves-out.txt")
     ledger.leave_out("the soak tests", "they run for many minutes: run ./dev soak")
     ledger.conclude()
 
