@@ -38,7 +38,7 @@ class Recipes:
         folder.mkdir(parents=True)
         version = re.findall(r"^#define FIBERRT_VERSION_(?:MAJOR|MINOR|PATCH) (\d+)$", (source / "include/fiberrt.h").read_text(), re.M)
         self.version = ".".join(version)
-        self.source = folder / f"fiberrt-{self.version}"
+        self.source = folder / f"libfiberrt-{self.version}"
         files = subprocess.run(["git", "ls-files", "-z"], cwd=source, capture_output=True, check=True).stdout
         for name in filter(None, files.decode().split("\0")):
             if (source / name).exists():
@@ -76,7 +76,7 @@ class Recipes:
             raise Failed(f"rpmlint:\n{linted}")
         top = self.folder / "rpm"
         (top / "SOURCES").mkdir(parents=True)
-        archive = top / f"SOURCES/fiberrt-{self.version}.tar.gz"
+        archive = top / f"SOURCES/libfiberrt-{self.version}.tar.gz"
         self.run("tar", "-czf", archive, "-C", self.folder, self.source.name)
         # The packages that it needs have other names here.
         self.run("rpmbuild", "-ba", "--nodeps", "--define", f"_topdir {top}", "--define", "debug_package %{nil}", spec)
@@ -131,6 +131,7 @@ class Recipes:
 
     def alpine(self) -> str:
         script = """set -eu
+            srcdir=..
             . packaging/alpine/APKBUILD
             amove() { (cd "$pkgdir" && find $1 -type f | grep -q .); }
             build && check && package && tools"""

@@ -58,11 +58,12 @@ def pack(folder: Path, archive: Path, name: str) -> None:
 class Release:
     """The files of a release, made in one clone."""
 
-    def __init__(self, clone: Path, files: Path, downloads: Path, environment: dict[str, str]) -> None:
-        self.clone, self.files, self.downloads = clone, files, downloads
+    def __init__(self, clone: Path, commit: str, files: Path, downloads: Path, environment: dict[str, str]) -> None:
+        self.clone, self.commit, self.files, self.downloads = clone, commit, files, downloads
         shutil.rmtree(clone, ignore_errors=True)
         shutil.rmtree(files, ignore_errors=True)
-        output("git", "clone", "-q", ROOT, clone)
+        output("git", "clone", "-q", "--no-checkout", ROOT, clone)
+        output("git", "checkout", "-q", "--detach", commit, cwd=clone)
         files.mkdir(parents=True)
         self.build = clone / "build"
         self.build.mkdir()
@@ -93,7 +94,7 @@ class Release:
             shutil.copy2(path, self.files)
 
     def source(self) -> None:
-        name = f"fiberrt-{self.version}"
+        name = f"libfiberrt-{self.version}"  # fiberrt-VERSION.tar.gz is that of the Python package
         archive = subprocess.run(["git", "archive", f"--prefix={name}/", "HEAD"], cwd=self.clone, check=True,
                                  stdout=subprocess.PIPE).stdout  # fmt: skip
         with open(self.files / f"{name}.tar.gz", "wb") as raw, gzip.GzipFile("", "wb", 9, raw, mtime=0) as packed:
@@ -124,13 +125,12 @@ class Release:
         if not shutil.which("reuse"):
             raise Missing("there is no reuse")
         text = output("reuse", "spdx", cwd=self.clone)
-        commit = output("git", "rev-parse", "HEAD", cwd=self.clone).strip()
-        name = f"fiberrt-{self.version}"
+        name = f"libfiberrt-{self.version}"
         time = output("date", "-u", "-d", f"@{self.seconds}", "+%Y-%m-%dT%H:%M:%SZ").strip()
         # What would differ from run to run is taken from the commit.
         for tag, value in (
             ("DocumentName", name),
-            ("DocumentNamespace", f"http://spdx.org/spdxdocs/{name}-{uuid.uuid5(uuid.NAMESPACE_URL, commit)}"),
+            ("DocumentNamespace", f"http://spdx.org/spdxdocs/{name}-{uuid.uuid5(uuid.NAMESPACE_URL, self.commit)}"),
             ("Created", time),
         ):
             text, changed = re.subn(rf"^{tag}: .*", f"{tag}: {value}", text, flags=re.M)
@@ -168,8 +168,9 @@ def main(out: Path, names: tuple[str, ...]) -> int:
         print("release: changes that are not committed are not in the release")
     status = 0
     made = []
+    commit = output("git", "rev-parse", "HEAD").strip()
     for place, environment in zip(("one", "two/elsewhere"), ENVIRONMENTS):
-        release = Release(out / place / "clone", out / place / "files", out / "downloads", environment)
+        release = Release(out / place / "clone", commit, out / place / "files", out / "downloads", environment)
         made.append(release)
         for name in names:
             if name == "debs" and len(made) > 1:
@@ -192,7 +193,7 @@ def main(out: Path, names: tuple[str, ...]) -> int:
     shutil.copytree(made[0].files, to)
     (to / "SHA256SUMS").write_text("".join(f"{total}  {name}\n" for name, total in first.items()))
     print(f"release: {to}: {len(first)} files, made twice with the same bytes")
-    if tag not in output("git", "tag", "--points-at", "HEAD").split():
+    if tag not in output("git", "tag", "--points-at", commit).split():
         print(f"release: this commit has no tag {tag}: give it one before you publish")
     return status
 
