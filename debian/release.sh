@@ -25,7 +25,7 @@ if [ "${5-}" != in-own-mounts ]; then
     exit # with the status of the command above
 fi
 folder=$1 debs=$2 wheels=$3 archives=$4
-promised='packages readme plugin-host dlopen wheel from-sources go one-file'
+promised='debian packages readme plugin-host dlopen wheel from-sources go one-file'
 kept=
 keep() {
     echo "release.sh: passed: $1: $2"
@@ -82,9 +82,11 @@ commands() {
 }
 
 new_system plain
-# Only these two first: another package may not lack one of its own.
+# Installs these two alone first, so that no other package hides a missing dependency.
+from_debs=$(commands "C and C++: Debian's packages" 1)
 logged debian inside "$system" sh -ec "cd /root
-$(commands "C and C++: Debian's packages" 1)"
+$from_debs"
+keep debian "$from_debs"
 # shellcheck disable=SC2016 # for the shell in there
 install "$system" $(cd "$system" && ls root/*.deb | sed 's|^|/|') gcc libc6-dev pkg-config python3-venv
 inside "$system" fiberrt-doctor >"$folder/doctor.log" || [ $? -eq 1 ] || fail 'fiberrt-doctor'
@@ -142,9 +144,11 @@ mkdir "$system/root/fiberrt"
 tar -xf "$folder/sources.tar" --no-same-owner -C "$system/root/fiberrt"
 block c >"$system/root/fiberrt/greet.c"
 block sh >"$system/root/greet.sh"
+needed=$(commands 'C and C++: the sources' 1)
+build=$(commands 'C and C++: the sources' 2)
 logged from-sources inside "$system" sh -ec "cd /root/fiberrt
-$(commands 'C and C++: the sources' 1)
-$(commands 'C and C++: the sources' 2)
+$needed
+$build
 sh -e /root/greet.sh | sort >/root/greet.out"
 [ "$(cat "$system/root/greet.out")" = 'hello from another
 hello from one fiber' ] || fail "greet from sources printed: $(cat "$system/root/greet.out")"

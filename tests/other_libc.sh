@@ -5,6 +5,7 @@
 # --whole all. LIBC: musl, or glibc-2.28, the oldest that is supported; with "aarch64-" before it, for that processor,
 # under qemu and on libev alone. The compiler is zig's (clang, with the headers and libraries of both), from PyPI. The
 # programs for musl are static. Those for glibc run with the glibc of this system.
+# FIBERRT_NO_URING: why the kernel refuses io_uring; then nothing runs on it.
 # Exit status 77: the compiler or a source could not be fetched.
 # Shell, because it runs compilers and a program, and looks at what they print.
 set -eu
@@ -35,6 +36,12 @@ case $libc in
 *glibc-*) target=$processor-linux-gnu.${libc#*glibc-} ;;
 *) fail 'it is neither musl nor glibc-VERSION' ;;
 esac
+command -v make >/dev/null || did_not_run 'there is no make'
+[ -e /usr/src/googletest/googletest/CMakeLists.txt ] || did_not_run 'there are no sources of GoogleTest (googletest)'
+if [ -n "${FIBERRT_NO_URING-}" ]; then
+    echo "other_libc.sh: DID NOT RUN: the suite on io_uring: $FIBERRT_NO_URING"
+    backends=${backends#uring }
+fi
 here=$work/$libc
 mkdir -p "$here"
 

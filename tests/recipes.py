@@ -134,7 +134,10 @@ class Recipes:
             srcdir=..
             . packaging/alpine/APKBUILD
             amove() { (cd "$pkgdir" && find $1 -type f | grep -q .); }
-            build && check && package && tools"""
+            build
+            check
+            package
+            tools"""
         system = self.folder / "alpine"
         self.run("sh", "-c", script, cwd=self.source, pkgdir=system)
         self.say_hello("alpine", f"-I{system}/usr/include", system / "usr/lib/libfiberrt.so",
@@ -148,9 +151,6 @@ class Recipes:
         text = (self.packaging / "container/Containerfile").read_text().replace("\\\n", " ")
         for installs in re.findall(r"apt-get install -y --no-install-recommends ([^&\n]*)", text):
             self.run("apt-cache", "show", "--no-all-versions", *installs.split())
-        for name in re.findall(r"^COPY (?!--)(\S+)", text, re.M):
-            if not (self.source / name).exists():
-                raise Failed(f"Containerfile copies {name}, which does not exist")
         configure = re.search(r"cmake (-S /fiberrt [^&]*)&&", text)
         if not configure:
             raise Failed("Containerfile has no command that configures the build")

@@ -18,7 +18,7 @@ case $valid in
     *) echo "module.sh: '$to' is no path of a module: host.name/and/so/on" >&2 && exit 2 ;;
 esac
 [ $# -eq 3 ] || { echo 'module.sh: it takes PATH OUT DOWNLOADS' >&2 && exit 2; }
-if [ -d "$out" ] && [ -n "$(ls -A "$out")" ] && ! grep -qs '^module ' "$out/go.mod"; then
+if [ -d "$out" ] && [ -n "$(ls -A "$out")" ] && ! grep -qs 'made from the sources of libev' "$out/NOTICE"; then
     echo "module.sh: $out has something else than a module" >&2 && exit 2
 fi
 rm -rf "$out"

@@ -13,14 +13,20 @@ namespace {
 struct TakenFrames {
     void** frames;
     int most;
-    int count; // -1: the next frame is that of take_backtrace
+    int count;            // -1: the next frame is that of take_backtrace
+    _Unwind_Word address; // of the last frame
+    _Unwind_Word stack;
 };
 
 _Unwind_Reason_Code take_frame(_Unwind_Context* context, void* argument) {
     auto& taken = *static_cast<TakenFrames*>(argument);
-    auto* address = reinterpret_cast<void*>(_Unwind_GetIP(context));
+    _Unwind_Word address = _Unwind_GetIP(context), stack = _Unwind_GetCFA(context);
     if (taken.count == taken.most || !address) return _URC_END_OF_STACK;
-    if (taken.count >= 0) taken.frames[taken.count] = address;
+    // The unwinder makes no progress, as it may in code without unwind information.
+    if (address == taken.address && stack == taken.stack) return _URC_END_OF_STACK;
+    taken.address = address;
+    taken.stack = stack;
+    if (taken.count >= 0) taken.frames[taken.count] = reinterpret_cast<void*>(address);
     taken.count++;
     return _URC_NO_REASON;
 }
@@ -40,9 +46,9 @@ const char* error_text(int error) {
 #endif
 }
 
-// Of the C library's functions, backtrace(3) does this, too, but musl lacks it.
+// glibc's backtrace(3) does the same; musl has no such function.
 [[gnu::noinline]] int take_backtrace(void** frames, int most) {
-    TakenFrames taken = {frames, most, -1};
+    TakenFrames taken = {frames, most, -1, 0, 0};
     _Unwind_Backtrace(take_frame, &taken);
     return taken.count > 0 ? taken.count : 0;
 }

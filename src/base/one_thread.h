@@ -14,7 +14,8 @@
 
 namespace fiberrt {
 
-// True: the process has one thread, so plain loads and stores may replace atomic ones. May be false in any case.
+// True: the process has one thread, so plain loads and stores may replace atomic ones. False does
+// not mean that there are other threads.
 inline bool surely_one_thread() {
 #if FIBERRT_GLIBC(2, 32)
     return __libc_single_threaded;

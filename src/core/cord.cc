@@ -28,8 +28,9 @@ extern "C" [[gnu::visibility("hidden")]] const fiberrt::Initializer __start_fibe
 
 namespace fiberrt {
 
-// The C++ library's state of exceptions of the calling thread. The <cxxabi.h> of libc++ does not declare it.
-void* exceptions_of_thread() asm("__cxa_get_globals");
+// The C++ library's state of exceptions of the calling thread. The <cxxabi.h> of libc++ does not declare it. Visible,
+// also in a build that hides all other names (FIBERRT_PRIVATE): it is the C++ library's.
+[[gnu::visibility("default")]] void* exceptions_of_thread() asm("__cxa_get_globals");
 
 namespace {
 

@@ -163,7 +163,7 @@ bool dead_locked(Cord& cord) {
     if (work_starved(cord)) return false; // it tries again, and may find memory then
     if (environment) return cord.timers.next() == never && environment->stuck(cord);
     return (!cord.io || cord.io->in_flight == 0) && cord.timers.next() == never && one_thread() &&
-           !cord.inbox.has_message(); // of a thread that has just ended
+           !cord.inbox.has_message(); // that a thread left which has just ended
 }
 
 // How long to wait before the next try, if there was no memory for a fiber to do the cord's work.

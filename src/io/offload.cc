@@ -2,6 +2,7 @@
 // The pool of threads (offload.h). Opens of FIFOs do not wait here: see io/fifo.h.
 #include "io/offload.h"
 
+#include "base/c_library.h"
 #include "base/keep_errno.h"
 #include "base/mutex.h"
 #include "base/signals.h"
@@ -88,17 +89,27 @@ void dequeue(OffloadJob& job) {
     queue.queued--;
 }
 
+// Waits for a job, until a time of idle_clock. glibc has clockwait since 2.30; with others, a thread may end earlier or
+// later if the clock is set.
+#if FIBERRT_GLIBC(2, 30)
+constexpr clockid_t idle_clock = CLOCK_MONOTONIC;
+int wait_for_job(const timespec& until) { return pthread_cond_clockwait(&pool.more, &pool.mutex, idle_clock, &until); }
+#else
+constexpr clockid_t idle_clock = CLOCK_REALTIME;
+int wait_for_job(const timespec& until) { return pthread_cond_timedwait(&pool.more, &pool.mutex, &until); }
+#endif
+
 // Waits for a job and takes it; the caller holds the lock. Null: there was no job for long, and the thread ends.
 OffloadJob* next_job() {
     timespec until;
-    clock_gettime(CLOCK_REALTIME, &until); // a thread may end earlier or later if the clock is set
+    clock_gettime(idle_clock, &until);
     int64_t nanoseconds = until.tv_nsec + offload_idle_ns;
     until.tv_sec += nanoseconds / 1'000'000'000;
     until.tv_nsec = nanoseconds % 1'000'000'000;
     int error = 0;
     while (!pool.startable()) {
         if (error == ETIMEDOUT) return nullptr;
-        error = pthread_cond_timedwait(&pool.more, &pool.mutex, &until);
+        error = wait_for_job(until);
     }
     Queue& queue = pool.operations.startable() ? pool.operations : pool.functions;
     OffloadJob* job = queue.jobs.front();

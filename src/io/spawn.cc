@@ -6,8 +6,8 @@
 // ignore it for the pipes of fiber_process_spawn.
 //
 // posix_spawn blocks the calling thread until the program is loaded. Another thread cannot call it: for
-// PR_SET_PDEATHSIG, the end of that thread would be the parent's end. Only for a child with a directory of its own does
-// one call it, with glibc 2.28, which has no posix_spawn_file_actions_addchdir_np.
+// PR_SET_PDEATHSIG, the end of that thread would be the parent's end. Exception: glibc 2.28 has no
+// posix_spawn_file_actions_addchdir_np, so there a helper thread calls posix_spawn for a child with its own directory.
 #include "io/spawn.h"
 
 #include "base/c_library.h"

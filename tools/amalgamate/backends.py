@@ -25,7 +25,7 @@ DID_NOT_RUN = 77
 INCLUDE = re.compile(r'\s*#\s*include\s+["<]([\w./+-]+)[">]')
 EPOLL_ONLY = "".join(
     f"#define EV_{name}\n"
-    for name in ("STANDALONE 1", "USE_EPOLL 1", "USE_SELECT 0", "USE_POLL 0", "USE_LINUXAIO 0", "USE_IOURING 0",
+    for name in ("STANDALONE 1", "USE_EPOLL 1", "USE_EVENTFD 1", "USE_SELECT 0", "USE_POLL 0", "USE_LINUXAIO 0", "USE_IOURING 0",
                  "WALK_ENABLE 1")  # fmt: skip
 )
 SYSTEM = "#pragma once\n#pragma GCC system_header\n"  # compilers do not warn of system headers
@@ -137,7 +137,7 @@ def implementation(ev: "dict[str, str]", uring: "dict[str, str]", names: "list[s
     own = {f"liburing{part}.h": "" for part in ("", "/compat", "/io_uring", "/barrier")}
     parts = [inlined(uring, f"src/{name}.c", own) for name in LIBURING]
     hidden = "".join(f'__asm__(".hidden {name}");\n' for name in names)
-    # The 3 makes a system header of the following lines for compilers, so that they do not warn of them.
+    # The flag 3 marks the following lines as a system header, so compilers print no warnings for them.
     return f"""\
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE 1

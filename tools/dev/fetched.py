@@ -6,6 +6,7 @@ from PyPI into a separate virtual environment."""
 import contextlib
 import getpass
 import re
+import shutil
 import subprocess
 from pathlib import Path
 
@@ -69,8 +70,12 @@ class Fetcher:
         self.apt(*options, "update")
         tarballs = {}
         for name in names:
-            folder = self.state / "sources-of" / name
-            folder.mkdir(parents=True, exist_ok=True)
+            # Renamed when it is complete: an interrupted download leaves no half of a tarball.
+            whole = self.state / "sources-of" / name
+            folder = whole.with_suffix(".new")
+            for old in (whole, folder):
+                shutil.rmtree(old, ignore_errors=True)
+            folder.mkdir(parents=True)
             shown = self.run("apt-cache", *options, *self._options(), "showsrc", "--only-source", name)
             for version in re.findall(r"^Version: (\S+)", shown, re.M)[::-1]:
                 with contextlib.suppress(Failed):
@@ -79,7 +84,8 @@ class Fetcher:
             found = list(folder.glob("*.orig.tar.*[!c]"))
             if len(found) != 1:
                 raise Failed(f"no source of {name}")
-            tarballs[name] = found[0]
+            folder.rename(whole)
+            tarballs[name] = whole / found[0].name
         return tarballs
 
     def _source_lists(self) -> "tuple[str, ...]":

@@ -113,6 +113,12 @@ def gnu_parallel() -> bool:
     return output("parallel", "--version").startswith("GNU parallel")
 
 
+def cargo_1_90() -> bool:
+    """Whether cargo can pack a crate that uses an unpublished one."""
+    version = re.match(r"cargo 1\.(\d+)", output("cargo", "--version"))
+    return bool(version) and int(version[1]) >= 90
+
+
 def qemu() -> bool:
     return all(tool(f"qemu-{arch}") for arch in CROSS_ARCHS)
 

@@ -241,7 +241,8 @@ class Steps:
 
     def other_libc(self, libc: str, *arguments: str) -> bool:
         """Builds for another C library, and runs the conformance suite."""
-        status = run(["tests/other_libc.sh", ROOT, BUILD / "other-libc", libc, *arguments])
+        env = {"FIBERRT_NO_URING": self.refusal} if self.refusal else None
+        status = run(["tests/other_libc.sh", ROOT, BUILD / "other-libc", libc, *arguments], env)
         return self.ran(status, f"THE BUILD AND THE CONFORMANCE SUITE FOR {libc}",
                         "its compiler or a source could not be fetched; see build/other-libc")  # fmt: skip
 

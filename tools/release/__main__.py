@@ -106,6 +106,8 @@ class Release:
     def go(self) -> None:
         path = re.findall(r"^module (.*)", (self.clone / "bindings/go/go.mod").read_text(), re.M)[0]
         path = os.environ.get("FIBERRT_GO_PATH", path)
+        if path.startswith("example."):
+            print("release: FIBERRT_GO_PATH is not set: the Go module has a path that stands for yours", flush=True)
         self.run("bindings/go/module.sh", path, self.build / "go", self.downloads)
         pack(self.build / "go", self.files / f"fiberrt-go-{self.version}.tar.gz", f"fiberrt-go-{self.version}")
 
@@ -166,6 +168,8 @@ def main(out: Path, names: tuple[str, ...]) -> int:
         sys.exit(f"release: there is no {wrong[0]}; there are {', '.join(NAMES)}")
     if output("git", "status", "--porcelain"):
         print("release: changes that are not committed are not in the release")
+    for old in out.glob("*/SHA256SUMS"):
+        shutil.rmtree(old.parent)
     status = 0
     made = []
     commit = output("git", "rev-parse", "HEAD").strip()
@@ -187,9 +191,10 @@ def main(out: Path, names: tuple[str, ...]) -> int:
             continue
         if first.get(name) != second.get(name):
             sys.exit(f"release: FAILED: {name} differs between two builds: {out}/one/files, {out}/two/elsewhere/files")
+    if status:
+        return status
     version, tag = made[0].version, f"v{made[0].version}"
     to = out / version
-    shutil.rmtree(to, ignore_errors=True)
     shutil.copytree(made[0].files, to)
     (to / "SHA256SUMS").write_text("".join(f"{total}  {name}\n" for name, total in first.items()))
     print(f"release: {to}: {len(first)} files, made twice with the same bytes")

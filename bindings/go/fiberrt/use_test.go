@@ -66,8 +66,9 @@ func TestUseFromAnotherModule(t *testing.T) {
 		t.Fatal("the README does not say how")
 	}
 	command := strings.Fields(strings.ReplaceAll(string(edit[1]), "/path/to/module", here))
-	if _, version, cached := strings.Cut(here, "@"); cached { // from a module proxy: compiled in another folder already
-		command = strings.Fields(strings.ReplaceAll(strings.Join(command[:5], " "), "@v0.0.0", "@"+version))
+	if cached := regexp.MustCompile("@(v[0-9][^/]*)").FindStringSubmatch(here); cached != nil {
+		// From a module proxy: compiled in another folder already.
+		command = strings.Fields(strings.ReplaceAll(strings.Join(command[:5], " "), "@v0.0.0", "@"+cached[1]))
 		t.Setenv("GOFLAGS", os.Getenv("GOFLAGS")+" -mod=mod")
 	}
 	if text, err := run(nil, command[0], command[1:]...); err != nil {
