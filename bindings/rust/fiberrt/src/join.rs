@@ -79,7 +79,8 @@ pub(crate) struct Ends {
 
 /// The result of a fiber on its way. The fiber writes the result before it sets `done`; the joiner takes it after.
 pub(crate) struct Packet<T> {
-    event: UnsafeCell<sys::fiber_event_t>, // set together with `done`; in its place while a joiner waits
+    // Set right after `done`. It must not move while a joiner waits, so the packet lies in an Arc.
+    event: UnsafeCell<sys::fiber_event_t>,
     done: AtomicBool,
     result: UnsafeCell<Option<Result<T, JoinError>>>,
     fiber: AtomicU64,       // its handle; 0 until spawn has returned
@@ -183,9 +184,14 @@ pub(crate) unsafe fn discard_task(task: *mut Header) {
     or_abort(|| ((*task).discard)(task));
 }
 
-/// No panic may reach the library. One is left only if the drop of a result panics.
+/// No panic may reach the library. Only the drop of a result that no joiner takes unwinds to here: it may wait, and the
+/// fiber may be cancelled then.
 fn or_abort(f: impl FnOnce()) {
-    if catch_unwind(AssertUnwindSafe(f)).is_err() {
+    if let Err(payload) = catch_unwind(AssertUnwindSafe(f)) {
+        if payload.is::<Cancelled>() {
+            return;
+        }
+        std::mem::forget(payload); // its drop could panic, too
         eprintln!("fiberrt: the drop of a fiber's result panicked");
         std::process::abort();
     }

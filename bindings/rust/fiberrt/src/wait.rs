@@ -84,7 +84,7 @@ pub(crate) fn check(result: i64) -> Result<i64, c_int> {
     match error {
         libc::ECANCELED => unwind_cancelled(),
         libc::ETIMEDOUT if deadline_has_passed() => leave(Box::new(Elapsed(()))),
-        // A main flow may be told of a deadlock, and a value that is dropped inside the library may try to wait.
+        // The caller is in a no-switch section, for example in the Drop of a closure that never ran.
         libc::EPERM if unsafe { sys::fiber_here() } == 0 => {
             panic!("fiberrt: a wait where the library allows none")
         }
@@ -114,6 +114,13 @@ fn deadline_has_passed() -> bool {
     }
 }
 
+/// For a call whose own time is over: unwinds if the deadline of a `timeout` around the call has passed, too.
+pub(crate) fn own_time_is_over() {
+    if unsafe { sys::fiber_here() } == 1 && deadline_has_passed() {
+        leave(Box::new(Elapsed(())))
+    }
+}
+
 /// Waits for at least this time.
 ///
 /// ```
@@ -137,7 +144,7 @@ pub fn sleep(duration: Duration) {
     debug_assert!(slept.is_ok());
 }
 
-/// Lets the other fibers of the thread that can run do so once. Does nothing while the thread unwinds.
+/// Lets every other runnable fiber of the thread run once. Does nothing while the thread unwinds.
 pub fn yield_now() {
     if !unwinding() {
         let _ = wait("yield_now", &[], || unsafe { sys::fiber_reschedule() });
