@@ -413,6 +413,39 @@ fn an_offloaded_closure_borrows_and_panics() {
     });
 }
 
+/// In a simulation cords share the thread.
+fn cords_and_a_run_do_not_mix() {
+    run(|| {
+        let (sender, receiver) = channel::bounded::<()>(0);
+        let cord = |receiver: channel::Receiver<()>| {
+            fiberrt::Cord::start(move || {
+                assert!(receiver.recv().is_err());
+                assert!(message_of(|| run(|| ())).contains("in a cord"));
+                spawn(|| 1).join().unwrap()
+            })
+            .unwrap()
+        };
+        let (one, two) = (cord(receiver.clone()), cord(receiver));
+        let done = Rc::new(Cell::new(0));
+        let inner = done.clone();
+        scope(|s| {
+            s.spawn(|| spawn(move || inner.set(1)).join().unwrap());
+        });
+        drop(sender);
+        assert_eq!((one.join().unwrap(), two.join().unwrap(), done.get()), (1, 1, 1));
+    });
+    let done = Rc::new(Cell::new(false));
+    let inner = done.clone();
+    run(move || {
+        fiberrt::Cord::start(|| ()).unwrap().join().unwrap();
+        spawn(move || {
+            sleep(SHORT);
+            inner.set(true);
+        });
+    });
+    assert!(done.get()); // the run has waited for its fiber
+}
+
 fn many_fibers() {
     let count = Cell::new(0);
     scope(|s| {
@@ -459,6 +492,7 @@ fn main() {
         ("builders_refuse_impossible_attributes", builders_refuse_impossible_attributes),
         ("a_fiber_without_a_stack_says_so", a_fiber_without_a_stack_says_so),
         ("an_offloaded_closure_borrows_and_panics", an_offloaded_closure_borrows_and_panics),
+        ("cords_and_a_run_do_not_mix", cords_and_a_run_do_not_mix),
         ("many_fibers", many_fibers),
     ]);
 }
