@@ -212,8 +212,12 @@ unsafe fn discard<F: FnOnce() -> T, T>(task: *mut Header) {
     }));
 }
 
-/// Tells whether a fiber that never ran was cancelled. A fiber that is not known was cancelled by its cord's end.
+/// Tells whether a fiber that never ran was cancelled. A fiber that is not known was cancelled by its cord's end. A fiber
+/// whose handle is 0 was spawned on another cord, and spawn has not returned, so it has no handle to be cancelled with.
 unsafe fn is_cancelled(fiber: sys::fiber_t) -> bool {
+    if fiber.id == 0 {
+        return false;
+    }
     if cfg!(miri) {
         return true;
     }
@@ -328,9 +332,14 @@ mod tests {
         let packet = Packet::new(None);
         let owned = Borrowed(&drops);
         let task = new_task(move || drop(owned), packet.clone());
+        packet.set_fiber(sys::fiber_t { id: 1 }); // not known
         unsafe { discard_task(task) };
         assert_eq!(drops.get(), 1);
         assert!(packet.take().unwrap_err().is_cancelled());
+        // spawn has not returned: no handle can have cancelled it
+        let packet: Arc<Packet<()>> = Packet::new(None);
+        unsafe { discard_task(new_task(|| (), packet.clone())) };
+        assert!(matches!(packet.take(), Err(JoinError::NoStack)));
     }
 
     #[test]

@@ -209,16 +209,19 @@ pub(crate) fn limited(timeout_ns: i64, call: impl FnOnce() -> i64) -> (i64, bool
     (result, passed && result == -i64::from(libc::ETIMEDOUT))
 }
 
-/// Calls a closure, and holds back cancels and the ends of outer timeouts until it has returned.
+/// Calls a closure, and holds back cancels and the ends of outer timeouts until it has returned: for code that must not
+/// stop halfway.
 ///
 /// ```
-/// # fn undo() {}
+/// # fn save() {}
 /// let saved = fiberrt::shield(|| {
-///     undo(); // may wait, also in a fiber that was cancelled
+///     save(); // may wait, also in a fiber that was cancelled
 ///     true
 /// });
 /// assert!(saved);
 /// ```
+///
+/// No call waits while the thread unwinds, also not in a shield: see [the crate](crate#unwinding) for cleanup that waits.
 pub fn shield<T>(f: impl FnOnce() -> T) -> T {
     let limit = Limit::open(sys::FIBER_FOREVER, sys::FIBER_SCOPE_SHIELD);
     let result = catch_unwind(AssertUnwindSafe(f));
