@@ -13,8 +13,8 @@ use std::panic::{catch_unwind, resume_unwind, AssertUnwindSafe};
 use std::ptr::null_mut;
 use std::sync::atomic::{AtomicPtr, Ordering};
 
-/// Says what waits for the fibers that spawn() makes. They must end before their thread: when a thread ends, the library
-/// frees its fibers' stacks without dropping the values on them.
+/// Says what waits for the fibers that spawn() makes. They must end before their thread: when a thread ends, the
+/// library frees its fibers' stacks without dropping the values on them.
 #[derive(Clone, Copy)]
 pub(crate) enum Keeper {
     Run(sys::fiber_scope_t),

@@ -212,8 +212,8 @@ unsafe fn discard<F: FnOnce() -> T, T>(task: *mut Header) {
     }));
 }
 
-/// Tells whether a fiber that never ran was cancelled. A fiber that is not known was cancelled by its cord's end. A fiber
-/// whose handle is 0 was spawned on another cord, and spawn has not returned, so it has no handle to be cancelled with.
+/// Tells whether a fiber that never ran was cancelled. A fiber that is not known was cancelled by its cord's end. If
+/// the handle is 0, spawn has not returned: the fiber is on another cord, and no caller has had a handle to cancel it.
 unsafe fn is_cancelled(fiber: sys::fiber_t) -> bool {
     if fiber.id == 0 {
         return false;

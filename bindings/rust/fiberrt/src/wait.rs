@@ -221,7 +221,7 @@ pub(crate) fn limited(timeout_ns: i64, call: impl FnOnce() -> i64) -> (i64, bool
 /// assert!(saved);
 /// ```
 ///
-/// No call waits while the thread unwinds, also not in a shield: see [the crate](crate#unwinding) for cleanup that waits.
+/// No call waits while the thread unwinds, also not in a shield. [The crate](crate#unwinding) shows cleanup that waits.
 pub fn shield<T>(f: impl FnOnce() -> T) -> T {
     let limit = Limit::open(sys::FIBER_FOREVER, sys::FIBER_SCOPE_SHIELD);
     let result = catch_unwind(AssertUnwindSafe(f));
