@@ -166,6 +166,8 @@ def with_sizes_of_arrays(text: str) -> str:
 
 
 def main() -> None:
+    if sys.argv[1:] not in ([], ["--check"]):
+        sys.exit(__doc__)
     header = Header(HEADER.read_text(encoding="utf-8"))
     text = "\n".join([
         "// SPDX-License-Identifier: MIT OR Apache-2.0",
@@ -183,7 +185,7 @@ def main() -> None:
         "",
     ])  # fmt: skip
     formatted = subprocess.run(
-        ["rustfmt", "--edition", "2021"], input=text, capture_output=True, text=True
+        ["rustfmt", "--edition", "2021"], input=text, capture_output=True, text=True, cwd=HERE  # with its rustfmt.toml
     )
     if formatted.returncode != 0:
         sys.exit(f"bindings.py: rustfmt: {formatted.stderr}")

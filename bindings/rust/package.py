@@ -23,6 +23,8 @@ NEEDED = {
     + ["build.rs", "src/bindings.rs", "README.md", "NOTICE", "LICENSES/MIT.txt", "LICENSES/libev.txt"],
     "fiberrt": ["src/lib.rs", "examples/echo.rs", "README.md", "LICENSES/MIT.txt"],
 }
+LICENCE = 'license = "MIT OR Apache-2.0"'
+LICENCE_WITH_LIBRARIES = 'license = "(MIT OR Apache-2.0) AND BSD-2-Clause AND MIT"'
 NOTICE = """\
 This crate is distributed under the terms of MIT or Apache-2.0, whichever you prefer. In the folder amalgamation,
 fiberrt_backends.c, fiberrt_ev.h and fiberrt_liburing.h are made from the sources of libev and liburing, with the terms in
@@ -53,12 +55,11 @@ def main(out: Path, downloads: Path) -> int:
     shutil.rmtree(sys_crate / "amalgamation/LICENSES")
     (sys_crate / "NOTICE").write_text(NOTICE, encoding="utf-8")
     manifest = sys_crate / "Cargo.toml"
-    manifest.write_text(
-        manifest.read_text(encoding="utf-8").replace(
-            'license = "MIT OR Apache-2.0"', 'license = "(MIT OR Apache-2.0) AND BSD-2-Clause AND MIT"'
-        ),
-        encoding="utf-8",
-    )
+    text = manifest.read_text(encoding="utf-8")
+    if text.count(LICENCE) != 1:
+        print(f"package.py: the manifest of fiberrt-sys does not say {LICENCE} once")
+        return 1
+    manifest.write_text(text.replace(LICENCE, LICENCE_WITH_LIBRARIES), encoding="utf-8")
     for name, needed in NEEDED.items():
         listing = ["cargo", "package", "--list", "--allow-dirty", "-p", name]
         listed = subprocess.run(listing, cwd=crates, check=True, capture_output=True, text=True).stdout.split("\n")
@@ -73,8 +74,12 @@ def main(out: Path, downloads: Path) -> int:
     env = os.environ | {"CARGO_TARGET_DIR": str(out / "target")}
     pack = ["cargo", "package", "--workspace", "--no-verify", "--allow-dirty"]
     subprocess.run(pack, cwd=crates, check=True, env=env)
-    for packed in (out / "target/package").glob("*.crate"):
-        shutil.copy(packed, out)
+    packed = sorted((out / "target/package").glob("*.crate"))
+    if len(packed) != len(NEEDED):
+        print(f"package.py: cargo has packed {len(packed)} crates and not {len(NEEDED)}")
+        return 1
+    for crate in packed:
+        shutil.copy(crate, out)
     return 0
 
 

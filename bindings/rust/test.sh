@@ -51,8 +51,7 @@ CXXFLAGS="${CXXFLAGS:-} -O1"
 RUST_BACKTRACE=0
 export CARGO_TARGET_DIR FIBERRT_AMALGAMATION CARGO_PROFILE_DEV_DEBUG CXXFLAGS RUST_BACKTRACE
 python3 -B ../../tools/amalgamate "$folder/made" >"$folder/amalgamate.log"
-if ! cmp -s "$folder/made/fiberrt.cc" "$FIBERRT_AMALGAMATION/fiberrt.cc" ||
-    ! cmp -s "$folder/made/fiberrt.h" "$FIBERRT_AMALGAMATION/fiberrt.h"; then # otherwise cargo keeps what it has built
+if ! diff -rq "$folder/made" "$FIBERRT_AMALGAMATION" >/dev/null 2>&1; then # otherwise cargo keeps what it has built
     rm -rf "$FIBERRT_AMALGAMATION"
     mv "$folder/made" "$FIBERRT_AMALGAMATION"
 fi
@@ -100,6 +99,8 @@ if [ -n "${FIBERRT_BUILD:-}" ] && command -v pkg-config >/dev/null; then
         LD_LIBRARY_PATH=$(dirname "$PKG_CONFIG_PATH")
         export PKG_CONFIG_PATH LD_LIBRARY_PATH PKG_CONFIG_SYSROOT_DIR="$folder/root"
         logged system cargo test --workspace --features system --test fibers --test threads
+        grep -q "^cargo:include=$folder/root/.*include$" "$CARGO_TARGET_DIR"/debug/build/fiberrt-sys-*/output ||
+            { echo "test.sh: with the feature system, fiberrt-sys does not say where fiberrt.h is" && exit 1; }
     )
 else
     leave_out "the Rust crates with an installed library" 'FIBERRT_BUILD is not set, or there is no pkg-config'
@@ -152,7 +153,8 @@ if [ -n "$all" ]; then
             printf '[patch.crates-io]\nfiberrt = { path = "%s" }\nfiberrt-sys = { path = "%s" }\n[workspace]\n' \
                 "$(echo fiberrt-[0-9]*)" "$(echo fiberrt-sys-[0-9]*)" >>Cargo.toml
             served=$(CARGO_TARGET_DIR=$folder/stranger/target cargo run -q --release)
-            ! ldd target/release/stranger | grep -E 'liburing|libev' ||
+            ldd target/release/stranger >"$folder/stranger.libraries"
+            ! grep -E 'liburing|libev' "$folder/stranger.libraries" ||
                 { echo "test.sh: a stranger's program needs these" && exit 1; }
             [ "$served" = '3 clients were served' ] || { echo "test.sh: a stranger's program said '$served'" && exit 1; }
         )

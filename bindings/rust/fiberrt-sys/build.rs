@@ -31,8 +31,15 @@ fn main() {
 
 #[cfg(feature = "system")]
 fn link_installed() {
-    if let Err(error) = pkg_config::Config::new().atleast_version(env!("CARGO_PKG_VERSION")).probe("fiberrt") {
-        fail(&format!("the feature `system` needs an installed libfiberrt: {}", error));
+    let library = match pkg_config::Config::new().atleast_version(env!("CARGO_PKG_VERSION")).probe("fiberrt") {
+        Ok(library) => library,
+        Err(error) => fail(&format!("the feature `system` needs an installed libfiberrt: {}", error)),
+    };
+    // pkg-config leaves out the folders that the compiler searches anyway.
+    let named = pkg_config::get_variable("fiberrt", "includedir").ok().map(PathBuf::from);
+    match library.include_paths.into_iter().chain(named).find(|folder| folder.join("fiberrt.h").exists()) {
+        Some(folder) => println!("cargo:include={}", folder.display()),
+        None => println!("cargo:warning=there is no fiberrt.h, so DEP_FIBERRT_INCLUDE is not set"),
     }
 }
 

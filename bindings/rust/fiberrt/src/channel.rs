@@ -21,7 +21,7 @@
 //! ```
 
 use crate::item::{item_size, receive_item, send_item};
-use crate::wait::{check, nanoseconds, refuse, text, unwinding};
+use crate::wait::{check, nanoseconds, own_time_is_over, refuse, text, unwinding};
 use fiberrt_sys as sys;
 use libc::c_int;
 use std::fmt;
@@ -136,6 +136,7 @@ impl<T> Channel<T> {
 
 impl<T> Drop for Channel<T> {
     fn drop(&mut self) {
+        self.drop_items(); // those left if the drop of an item has unwound the receiver's drop
         unsafe { sys::fiber_chan_destroy(self.handle) };
     }
 }
@@ -154,10 +155,11 @@ pub fn bounded<T>(capacity: usize) -> (Sender<T>, Receiver<T>) {
     (Sender { channel: channel.clone() }, Receiver { channel })
 }
 
-/// Of the results of the library: 0 or a negative error that the caller handles. Unwinds for a cancelled caller.
-/// `limited`: -ETIMEDOUT is the end of the call's own time.
+/// Returns 0, -EPIPE, -EAGAIN or -EINTR. Unwinds if the calling fiber was cancelled or timed out; panics on every other
+/// error. `limited`: the call has a time of its own, and -EAGAIN tells its end.
 fn handled(result: c_int, limited: bool) -> c_int {
     if limited && result == -libc::ETIMEDOUT {
+        own_time_is_over();
         return -libc::EAGAIN;
     }
     match check(result.into()) {

@@ -10,12 +10,11 @@ use std::fmt;
 use std::io;
 use std::panic::{catch_unwind, resume_unwind, AssertUnwindSafe};
 use std::ptr::null_mut;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// A thread with a cord: it runs a closure, and the fibers that are spawned there.
 ///
-/// It ends when it is joined or dropped, and its closure and all its fibers have ended. A drop does not wait for that;
-/// the library then keeps some bytes for the result.
+/// It ends when it is joined or dropped, and its closure and all its fibers have ended. A drop does not wait for that.
 ///
 /// ```
 /// let cord = fiberrt::Cord::start(|| fiberrt::spawn(|| 20).join().unwrap() + 1).unwrap();
@@ -26,13 +25,35 @@ pub struct Cord<T> {
     remote: Remote,
     packet: Arc<Packet<T>>,
     dropped: Arc<Packet<()>>, // finished when the cord shall end
+    joined: bool,
+}
+
+/// The cords that were dropped without a join. The library keeps the record of a cord until its first join, and has
+/// 65,536 of them.
+static NOT_JOINED: Mutex<Vec<sys::fiber_cord_t>> = Mutex::new(Vec::new());
+
+fn not_joined() -> MutexGuard<'static, Vec<sys::fiber_cord_t>> {
+    NOT_JOINED.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Frees the records of the dropped cords that have ended.
+fn join_dropped() {
+    if unwinding() {
+        return;
+    }
+    let mut cords = std::mem::take(&mut *not_joined());
+    cords.retain(|cord| {
+        let result = unsafe { sys::fiber_cord_join_timeout(*cord, null_mut(), 0) };
+        ![0, -libc::ESRCH].contains(&result)
+    });
+    not_joined().append(&mut cords);
 }
 
 unsafe impl<T: Send> Send for Cord<T> {}
 unsafe impl<T: Send> Sync for Cord<T> {}
 
 impl<T: Send + 'static> Cord<T> {
-    /// Starts a thread whose main flow runs a closure.
+    /// Starts a thread whose main flow runs a closure. Other fibers may run during the call.
     ///
     /// # Errors
     ///
@@ -41,6 +62,7 @@ impl<T: Send + 'static> Cord<T> {
     where
         F: FnOnce() -> T + Send + 'static,
     {
+        join_dropped();
         let (packet, dropped) = (Packet::new(None), Packet::new(None));
         let end = dropped.clone();
         let main_flow = move || {
@@ -55,7 +77,7 @@ impl<T: Send + 'static> Cord<T> {
             unsafe { discard_task(task) };
             return Err(error);
         }
-        Ok(Cord { remote: Remote { cord }, packet, dropped })
+        Ok(Cord { remote: Remote { cord }, packet, dropped, joined: false })
     }
 
     /// Waits until the cord has ended, and returns the closure's result.
@@ -67,12 +89,13 @@ impl<T: Send + 'static> Cord<T> {
     /// # Panics
     ///
     /// In a fiber of this cord.
-    pub fn join(self) -> Result<T, JoinError> {
+    pub fn join(mut self) -> Result<T, JoinError> {
         if unwinding() {
             refuse("join");
         }
         self.end();
         let _ = wait("join", &[], || unsafe { sys::fiber_cord_join(self.remote.cord, null_mut()) });
+        self.joined = true;
         self.packet.take()
     }
 }
@@ -93,6 +116,9 @@ impl<T> Cord<T> {
 impl<T> Drop for Cord<T> {
     fn drop(&mut self) {
         self.end();
+        if !self.joined {
+            not_joined().push(self.remote.cord);
+        }
     }
 }
 
@@ -103,7 +129,7 @@ impl<T> fmt::Debug for Cord<T> {
 }
 
 unsafe extern "C" fn run_main_flow(task: *mut c_void) -> *mut c_void {
-    set_keeper(Keeper::Cord);
+    set_keeper(Some(Keeper::Cord));
     run_task(task.cast());
     null_mut()
 }

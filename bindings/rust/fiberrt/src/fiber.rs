@@ -6,28 +6,58 @@ use crate::scope::Children;
 use crate::wait::{refuse, text, unwinding};
 use fiberrt_sys as sys;
 use libc::{c_int, c_void};
-use std::cell::Cell;
+use std::cell::RefCell;
 use std::ffi::CString;
 use std::io;
 use std::panic::{catch_unwind, resume_unwind, AssertUnwindSafe};
 use std::ptr::null_mut;
 use std::sync::atomic::{AtomicPtr, Ordering};
 
-/// Waits for the end of fibers that own their data, before the thread ends: the library frees their stacks then, and
-/// drops nothing.
+/// Says what waits for the fibers that spawn() makes. They must end before their thread: when a thread ends, the
+/// library frees its fibers' stacks without dropping the values on them.
 #[derive(Clone, Copy)]
 pub(crate) enum Keeper {
-    Nothing,
     Run(sys::fiber_scope_t),
     Cord, // the library itself
 }
 
 thread_local! {
-    static KEEPER: Cell<Keeper> = const { Cell::new(Keeper::Nothing) };
+    // Of each cord of the thread. In a simulation there are several at a time. In the destructors of a thread there may
+    // be a new cord, and the keeper of the old one does not count there.
+    static KEEPERS: RefCell<Vec<(sys::fiber_cord_t, Keeper)>> = const { RefCell::new(Vec::new()) };
 }
 
-pub(crate) fn set_keeper(keeper: Keeper) {
-    KEEPER.with(|cell| cell.set(keeper));
+fn this_cord() -> Option<sys::fiber_cord_t> {
+    let mut cord = sys::fiber_cord_t::default();
+    match unsafe { sys::fiber_cord_self(&mut cord) } {
+        0 => Some(cord),
+        _ => None,
+    }
+}
+
+fn is_joined(cord: sys::fiber_cord_t) -> bool {
+    let mut name = 0;
+    unsafe { sys::fiber_cord_name(cord, &mut name, 1) == -libc::ESRCH }
+}
+
+/// Returns the keeper of the calling thread's cord.
+fn keeper() -> Option<Keeper> {
+    let this = this_cord()?;
+    let find = |keepers: &RefCell<Vec<(sys::fiber_cord_t, Keeper)>>| {
+        keepers.borrow().iter().find(|(cord, _)| *cord == this).map(|(_, keeper)| *keeper)
+    };
+    KEEPERS.try_with(find).ok().flatten() // an error: the thread ends
+}
+
+/// Sets the keeper of the calling thread's cord, or removes it.
+pub(crate) fn set_keeper(keeper: Option<Keeper>) {
+    if let Some(this) = this_cord() {
+        KEEPERS.with(|keepers| {
+            let mut keepers = keepers.borrow_mut();
+            keepers.retain(|(cord, _)| *cord != this && !is_joined(*cord));
+            keepers.extend(keeper.map(|keeper| (this, keeper)));
+        });
+    }
 }
 
 /// Calls a closure, and waits for all fibers that it and its fibers have spawned.
@@ -51,11 +81,9 @@ pub fn run<T>(f: impl FnOnce() -> T) -> T {
     if unwinding() {
         refuse("run");
     }
-    KEEPER.with(|cell| {
-        assert!(matches!(cell.get(), Keeper::Nothing), "fiberrt: run inside of a run, or in a cord");
-    });
+    assert!(keeper().is_none(), "fiberrt: run inside of a run, or in a cord");
     let children = Children::open();
-    set_keeper(Keeper::Run(children.scope));
+    set_keeper(Some(Keeper::Run(children.scope)));
     let _reset = Reset;
     let result = catch_unwind(AssertUnwindSafe(f));
     children.end(result.is_err());
@@ -67,7 +95,7 @@ struct Reset;
 
 impl Drop for Reset {
     fn drop(&mut self) {
-        set_keeper(Keeper::Nothing);
+        set_keeper(None);
     }
 }
 
@@ -146,10 +174,10 @@ impl Builder {
     {
         let packet = Packet::new(None);
         let task = new_task(f, packet.clone());
-        let fiber = match KEEPER.with(Cell::get) {
-            Keeper::Run(scope) => unsafe { self.start(Some(scope), None, task) },
-            Keeper::Cord => unsafe { self.start(None, None, task) },
-            Keeper::Nothing => {
+        let fiber = match keeper() {
+            Some(Keeper::Run(scope)) => unsafe { self.start(Some(scope), None, task) },
+            Some(Keeper::Cord) => unsafe { self.start(None, None, task) },
+            None => {
                 unsafe { discard_task(task) };
                 panic!("fiberrt: spawn outside of fiberrt::run and of cords")
             }

@@ -79,7 +79,8 @@ pub(crate) struct Ends {
 
 /// The result of a fiber on its way. The fiber writes the result before it sets `done`; the joiner takes it after.
 pub(crate) struct Packet<T> {
-    event: UnsafeCell<sys::fiber_event_t>, // set together with `done`; in its place while a joiner waits
+    // Set right after `done`. It must not move while a joiner waits, so the packet lies in an Arc.
+    event: UnsafeCell<sys::fiber_event_t>,
     done: AtomicBool,
     result: UnsafeCell<Option<Result<T, JoinError>>>,
     fiber: AtomicU64,       // its handle; 0 until spawn has returned
@@ -183,9 +184,14 @@ pub(crate) unsafe fn discard_task(task: *mut Header) {
     or_abort(|| ((*task).discard)(task));
 }
 
-/// No panic may reach the library. One is left only if the drop of a result panics.
+/// No panic may reach the library. Only the drop of a result that no joiner takes unwinds to here: it may wait, and the
+/// fiber may be cancelled then.
 fn or_abort(f: impl FnOnce()) {
-    if catch_unwind(AssertUnwindSafe(f)).is_err() {
+    if let Err(payload) = catch_unwind(AssertUnwindSafe(f)) {
+        if payload.is::<Cancelled>() {
+            return;
+        }
+        std::mem::forget(payload); // its drop could panic, too
         eprintln!("fiberrt: the drop of a fiber's result panicked");
         std::process::abort();
     }
@@ -206,8 +212,12 @@ unsafe fn discard<F: FnOnce() -> T, T>(task: *mut Header) {
     }));
 }
 
-/// Tells whether a fiber that never ran was cancelled. A fiber that is not known was cancelled by its cord's end.
+/// Tells whether a fiber that never ran was cancelled. A fiber that is not known was cancelled by its cord's end. If
+/// the handle is 0, spawn has not returned: the fiber is on another cord, and no caller has had a handle to cancel it.
 unsafe fn is_cancelled(fiber: sys::fiber_t) -> bool {
+    if fiber.id == 0 {
+        return false;
+    }
     if cfg!(miri) {
         return true;
     }
@@ -322,9 +332,14 @@ mod tests {
         let packet = Packet::new(None);
         let owned = Borrowed(&drops);
         let task = new_task(move || drop(owned), packet.clone());
+        packet.set_fiber(sys::fiber_t { id: 1 }); // not known
         unsafe { discard_task(task) };
         assert_eq!(drops.get(), 1);
         assert!(packet.take().unwrap_err().is_cancelled());
+        // spawn has not returned: no handle can have cancelled it
+        let packet: Arc<Packet<()>> = Packet::new(None);
+        unsafe { discard_task(new_task(|| (), packet.clone())) };
+        assert!(matches!(packet.take(), Err(JoinError::NoStack)));
     }
 
     #[test]

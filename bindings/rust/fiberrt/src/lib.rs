@@ -44,7 +44,31 @@
 //!
 //! Rust counts panics for each thread, not for each fiber. So no fiber waits while its thread unwinds: in a `Drop`
 //! during a panic or a cancel, calls on connections return an error. Other calls try once, and if they would have to
-//! wait, they panic, which ends the process with a message. No `Drop` of this crate waits.
+//! wait, they panic, which ends the process with a message. No `Drop` of this crate waits. [`shield()`] changes nothing
+//! of this: cleanup that waits comes after a `catch_unwind`, and not in a `Drop`.
+//!
+//! ```
+//! use std::panic::{catch_unwind, resume_unwind, AssertUnwindSafe};
+//!
+//! fn then_clean_up<T>(work: impl FnOnce() -> T, clean_up: impl FnOnce()) -> T {
+//!     let result = catch_unwind(AssertUnwindSafe(work)); // ends the unwinding
+//!     fiberrt::shield(clean_up); // may wait, also in a fiber that was cancelled
+//!     result.unwrap_or_else(|payload| resume_unwind(payload))
+//! }
+//! # fiberrt::run(|| {
+//! #     let cleaned = std::rc::Rc::new(std::cell::Cell::new(false));
+//! #     let inner = cleaned.clone();
+//! #     let clean_up = move || {
+//! #         fiberrt::sleep(std::time::Duration::from_millis(1));
+//! #         inner.set(true);
+//! #     };
+//! #     let work = || fiberrt::sleep(std::time::Duration::from_secs(60));
+//! #     let fiber = fiberrt::spawn(move || then_clean_up(work, clean_up));
+//! #     fiberrt::yield_now();
+//! #     fiber.cancel();
+//! #     assert!(fiber.join().unwrap_err().is_cancelled() && cleaned.get());
+//! # });
+//! ```
 //!
 //! # What fibers share
 //!
@@ -52,6 +76,10 @@
 //! hold its guard over a wait, and use [`Mutex`] instead. Code that stores a pointer to its own stack in a thread-local
 //! variable while it calls a closure, as the crate `scoped-tls` and the context of async runtimes do, relies on the
 //! calls of a thread ending in reverse order. Fibers do not end in reverse order, so do not wait in such a closure.
+//!
+//! Do not wait in the initializer of a `thread_local!` variable, or in the `Drop` of its value: another fiber could
+//! keep a reference to a value that the thread drops. The compiler cannot check this. An initializer of a `OnceLock` or
+//! `LazyLock` that waits can block the thread for ever.
 //!
 //! All other blocking calls block the thread, too: [`offload()`] runs them on another thread.
 #![warn(missing_docs, missing_debug_implementations)]

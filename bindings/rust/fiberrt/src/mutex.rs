@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! A mutex whose lock lets other fibers run while it waits.
 
-use crate::wait::{nanoseconds, refuse, text, unwinding, wait};
+use crate::wait::{nanoseconds, own_time_is_over, refuse, text, unwinding, wait};
 use fiberrt_sys as sys;
 use libc::c_int;
 use std::cell::UnsafeCell;
@@ -117,7 +117,10 @@ impl<T: ?Sized> Mutex<T> {
             }
         });
         match locked {
-            Ok(()) if timed_out => None,
+            Ok(()) if timed_out => {
+                own_time_is_over();
+                None
+            }
             Ok(()) => Some(self.guard()),
             Err(_) => self.forgotten(),
         }

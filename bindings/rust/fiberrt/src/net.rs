@@ -39,11 +39,20 @@ fn io(timeout_ns: i64, call: impl FnOnce() -> i64) -> io::Result<usize> {
     }
     match limited(timeout_ns, call) {
         (_, true) => Err(io::ErrorKind::TimedOut.into()),
+        (result, false) if no_wait_is_allowed(result) => {
+            Err(io::Error::new(io::ErrorKind::Other, "no fiber waits where the library allows none"))
+        }
         (result, false) => match check(result) {
             Ok(count) => Ok(count as usize),
             Err(error) => Err(io::Error::from_raw_os_error(error)),
         },
     }
+}
+
+/// Tells whether a call failed because the caller is in a no-switch section. A buffered writer that is dropped there
+/// writes, and must not panic.
+fn no_wait_is_allowed(result: i64) -> bool {
+    result == -i64::from(libc::EPERM) && unsafe { sys::fiber_here() } == 0
 }
 
 /// A limit of time as `std::net` has it: None is forever, and 0 is an error.

@@ -12,7 +12,7 @@ use std::panic::{catch_unwind, resume_unwind, AssertUnwindSafe};
 use std::ptr::null_mut;
 use std::rc::Rc;
 
-/// A scope of the library that owns children, which must have ended before it is forgotten.
+/// A scope of the library, with child fibers. The caller must call end(): the children may borrow from its stack.
 pub(crate) struct Children {
     pub(crate) scope: sys::fiber_scope_t,
 }
@@ -22,6 +22,10 @@ impl Children {
         let mut scope = sys::fiber_scope_t::default();
         let result = unsafe { sys::fiber_scope_open(&mut scope, sys::FIBER_FOREVER, sys::FIBER_SCOPE_COLLECT) };
         assert!(result == 0, "fiberrt: no scope: {}", text(-result));
+        if unsafe { sys::fiber_here() } == 0 {
+            unsafe { sys::fiber_scope_close(scope, null_mut()) };
+            panic!("fiberrt: a wait where the library allows none");
+        }
         Children { scope }
     }
 
@@ -36,8 +40,8 @@ impl Children {
         unsafe { sys::fiber_scope_cancel(self.scope, null_mut()) };
         let result = self.close();
         if result == -libc::EDEADLK {
+            // The fibers may borrow values that the caller would drop next.
             fatal("the fibers of a scope wait for locks for ever", libc::EDEADLK);
-            // they may borrow what would go
         }
         panic!("fiberrt: a deadlock: nothing could end the waits of the fibers left, and they were cancelled");
     }

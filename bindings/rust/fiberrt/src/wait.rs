@@ -84,7 +84,7 @@ pub(crate) fn check(result: i64) -> Result<i64, c_int> {
     match error {
         libc::ECANCELED => unwind_cancelled(),
         libc::ETIMEDOUT if deadline_has_passed() => leave(Box::new(Elapsed(()))),
-        // A main flow may be told of a deadlock, and a value that is dropped inside the library may try to wait.
+        // The caller is in a no-switch section, for example in the Drop of a closure that never ran.
         libc::EPERM if unsafe { sys::fiber_here() } == 0 => {
             panic!("fiberrt: a wait where the library allows none")
         }
@@ -114,6 +114,13 @@ fn deadline_has_passed() -> bool {
     }
 }
 
+/// For a call whose own time is over: unwinds if the deadline of a `timeout` around the call has passed, too.
+pub(crate) fn own_time_is_over() {
+    if unsafe { sys::fiber_here() } == 1 && deadline_has_passed() {
+        leave(Box::new(Elapsed(())))
+    }
+}
+
 /// Waits for at least this time.
 ///
 /// ```
@@ -137,7 +144,7 @@ pub fn sleep(duration: Duration) {
     debug_assert!(slept.is_ok());
 }
 
-/// Lets the other fibers of the thread that can run do so once. Does nothing while the thread unwinds.
+/// Lets every other runnable fiber of the thread run once. Does nothing while the thread unwinds.
 pub fn yield_now() {
     if !unwinding() {
         let _ = wait("yield_now", &[], || unsafe { sys::fiber_reschedule() });
@@ -202,16 +209,19 @@ pub(crate) fn limited(timeout_ns: i64, call: impl FnOnce() -> i64) -> (i64, bool
     (result, passed && result == -i64::from(libc::ETIMEDOUT))
 }
 
-/// Calls a closure, and holds back cancels and the ends of outer timeouts until it has returned.
+/// Calls a closure, and holds back cancels and the ends of outer timeouts until it has returned: for code that must not
+/// stop halfway.
 ///
 /// ```
-/// # fn undo() {}
+/// # fn save() {}
 /// let saved = fiberrt::shield(|| {
-///     undo(); // may wait, also in a fiber that was cancelled
+///     save(); // may wait, also in a fiber that was cancelled
 ///     true
 /// });
 /// assert!(saved);
 /// ```
+///
+/// No call waits while the thread unwinds, also not in a shield. [The crate](crate#unwinding) shows cleanup that waits.
 pub fn shield<T>(f: impl FnOnce() -> T) -> T {
     let limit = Limit::open(sys::FIBER_FOREVER, sys::FIBER_SCOPE_SHIELD);
     let result = catch_unwind(AssertUnwindSafe(f));

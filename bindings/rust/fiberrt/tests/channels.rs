@@ -5,6 +5,7 @@ mod harness;
 
 use fiberrt::channel::{bounded, RecvError, TryRecvError, TrySendError};
 use fiberrt::{run, scope, sleep, spawn, yield_now, Mutex};
+use std::cell::Cell;
 use std::panic::{catch_unwind, AssertUnwindSafe};
 use std::rc::Rc;
 use std::time::Duration;
@@ -102,6 +103,38 @@ fn a_timeout_ends_a_receive() {
     assert!(fiberrt::timeout(SHORT, || sender.send(item.clone()).is_ok()).is_err());
     assert_eq!(Rc::strong_count(&item), 1);
     drop(receiver);
+}
+
+fn an_outer_timeout_ends_calls_with_a_time_of_their_own() {
+    let (sender, receiver) = bounded::<i32>(0);
+    let mutex = Mutex::new(0);
+    let held = mutex.lock();
+    let received = fiberrt::timeout(SHORT, || receiver.recv_timeout(LONG));
+    let sent = fiberrt::timeout(SHORT, || sender.send_timeout(1, LONG).is_ok());
+    let locked = scope(|s| s.spawn(|| fiberrt::timeout(SHORT, || mutex.lock_timeout(LONG).is_some())).join().unwrap());
+    assert!(received.is_err() && sent.is_err() && locked.is_err(), "{:?} {:?} {:?}", received, sent, locked);
+    drop(held);
+    assert_eq!(fiberrt::timeout(LONG, || receiver.recv_timeout(SHORT)), Ok(Err(TryRecvError::Empty)));
+}
+
+fn items_left_are_dropped_though_the_drop_of_one_panics() {
+    struct Item<'a>(&'a Cell<u32>);
+    impl Drop for Item<'_> {
+        fn drop(&mut self) {
+            self.0.set(self.0.get() + 1);
+            if self.0.get() == 1 {
+                panic!("the first item");
+            }
+        }
+    }
+    let drops = Cell::new(0);
+    let (sender, receiver) = bounded(3);
+    for _ in 0..3 {
+        assert!(sender.send(Item(&drops)).is_ok());
+    }
+    assert!(catch_unwind(AssertUnwindSafe(|| drop(receiver))).is_err());
+    drop(sender);
+    assert_eq!(drops.get(), 3);
 }
 
 /// Calls a closure in a fiber that unwinds because it was cancelled.
@@ -242,6 +275,8 @@ fn main() {
             a_cancelled_sender_keeps_nothing_and_a_cancelled_receiver_takes_nothing,
         ),
         ("a_timeout_ends_a_receive", a_timeout_ends_a_receive),
+        ("an_outer_timeout_ends_calls_with_a_time_of_their_own", an_outer_timeout_ends_calls_with_a_time_of_their_own),
+        ("items_left_are_dropped_though_the_drop_of_one_panics", items_left_are_dropped_though_the_drop_of_one_panics),
         (
             "while_the_thread_unwinds_channels_and_locks_do_not_wait",
             while_the_thread_unwinds_channels_and_locks_do_not_wait,

@@ -110,6 +110,21 @@ fn a_writer_dropped_while_its_fiber_unwinds_does_not_end_the_process() {
     });
 }
 
+fn a_writer_dropped_in_a_closure_that_never_runs_does_not_panic() {
+    let (client, mut server) = pair();
+    client.set_write_timeout(Some(LONG)).unwrap();
+    scope(|s| {
+        let mut writer = BufWriter::new(client);
+        writer.write_all(b"never sent").unwrap();
+        let fiber = s.spawn(move || drop(writer));
+        fiber.cancel(); // before it has run
+        assert!(fiber.join().unwrap_err().is_cancelled());
+    });
+    let mut text = String::new();
+    server.read_to_string(&mut text).unwrap();
+    assert_eq!(text, "");
+}
+
 fn addresses_that_do_not_work() {
     let unused: SocketAddr = {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
@@ -145,6 +160,10 @@ fn main() {
         (
             "a_writer_dropped_while_its_fiber_unwinds_does_not_end_the_process",
             a_writer_dropped_while_its_fiber_unwinds_does_not_end_the_process,
+        ),
+        (
+            "a_writer_dropped_in_a_closure_that_never_runs_does_not_panic",
+            a_writer_dropped_in_a_closure_that_never_runs_does_not_panic,
         ),
         ("addresses_that_do_not_work", addresses_that_do_not_work),
         ("connections_convert_from_and_into_std", connections_convert_from_and_into_std),

@@ -3,6 +3,8 @@
 
 use fiberrt::channel::bounded;
 use fiberrt::{run, scope, sleep, spawn, Cord, Mutex};
+use std::collections::BTreeSet;
+use std::panic::catch_unwind;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::Arc;
 use std::time::Duration;
@@ -108,6 +110,45 @@ fn a_cord_that_is_not_joined_goes_on() {
         });
     }));
     assert_eq!(receiver.recv(), Ok(5));
+}
+
+#[test]
+fn dropped_cords_do_not_use_up_the_cords() {
+    const COUNT: usize = 50;
+    let mut slots = BTreeSet::new();
+    for i in 0..COUNT {
+        let (running, until_stopped) = bounded::<()>(0);
+        let cord = Cord::start(move || until_stopped.recv().is_err()).unwrap();
+        let handle = format!("{:?}", cord.remote()); // Remote(0x02, 6 digits of the slot, 8 of the use)
+        slots.insert(handle["Remote(0x02".len()..][..6].to_string());
+        if i % 2 == 0 {
+            drop(cord);
+        } else {
+            assert!(fiberrt::timeout(SHORT / 2, || cord.join()).is_err()); // a join that unwinds drops it
+        }
+        drop(running);
+        sleep(SHORT);
+    }
+    assert!(slots.len() < COUNT * 3 / 4, "{:?}", slots);
+}
+
+#[test]
+fn a_destructor_of_a_cords_thread_cannot_spawn() {
+    static SPAWNED: AtomicUsize = AtomicUsize::new(9);
+    struct AtTheEnd;
+    impl Drop for AtTheEnd {
+        fn drop(&mut self) {
+            SPAWNED.store(catch_unwind(|| spawn(|| ())).is_ok().into(), Ordering::Release);
+        }
+    }
+    thread_local! {
+        static VALUE: AtTheEnd = const { AtTheEnd };
+    }
+    Cord::start(|| VALUE.with(|_| spawn(|| ()).join().unwrap())).unwrap().join().unwrap();
+    while SPAWNED.load(Ordering::Acquire) == 9 {
+        sleep(SHORT); // the join may return before the destructors
+    }
+    assert_eq!(SPAWNED.load(Ordering::Acquire), 0);
 }
 
 #[test]
