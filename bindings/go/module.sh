@@ -25,6 +25,13 @@ rm -rf "$out"
 mkdir -p "$out"
 out=$(cd "$out" && pwd)
 
+# First: it tells the next run, if this one is interrupted, that the folder is this script's.
+cat >"$out/NOTICE" <<'END'
+This module is distributed under the terms of MIT or Apache-2.0, whichever you prefer. In clib, fiberrt_backends.c,
+fiberrt_ev.h and fiberrt_liburing.h are made from the sources of libev and liburing, whose terms are in
+LICENSES/libev.txt and LICENSES/liburing.txt.
+END
+
 cp -R "$here/." "$out"
 rm -f "$out"/*.sh "$out"/*.py "$out/mutants.txt" "$out/internal/raw/swig.sh"
 python3 -B "$root/tools/amalgamate" "$out/clib"
@@ -35,11 +42,6 @@ python3 -B "$root/tools/amalgamate/backends.py" "$out/clib" "$downloads" || {
 }
 rm "$out/clib/README.md"
 mv "$out/clib/LICENSES" "$out/LICENSES"
-cat >"$out/NOTICE" <<'END'
-This module is distributed under the terms of MIT or Apache-2.0, whichever you prefer. In clib, fiberrt_backends.c,
-fiberrt_ev.h and fiberrt_liburing.h are made from the sources of libev and liburing, whose terms are in
-LICENSES/libev.txt and LICENSES/liburing.txt.
-END
 for file in fiberrt.cc fiberrt_backends.c fiberrt_switch.S; do
     { printf '//go:build !fiberrt_system\n\n' && cat "$out/clib/$file"; } >"$out/clib/new"
     mv "$out/clib/new" "$out/clib/$file"

@@ -261,6 +261,10 @@ def command_release_check() -> None:
     made, = (path.parent for path in (BUILD / "publish").glob("*/SHA256SUMS"))
     if run(["debian/release.sh", "build/release-check", made, made, made]) != 0:
         die("this must not be released")
+    say("the C libraries of other systems, a sample of the conformance suite")  # 77 as well, as above
+    steps.look_for_io_uring()
+    if not all(steps.other_libc(libc) for libc in ("musl", "glibc-2.28")) or steps.ledger.left_out:
+        die("this must not be released")
     say("the recipes for other systems")
     if run(["python3", "tests/recipes.py", ".", "build/recipes"]) != 0:
         die("this must not be released")  # 77 as well: nothing may be left out here

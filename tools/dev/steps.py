@@ -236,8 +236,7 @@ class Steps:
         return self.ran(status, "THE BUILD AND THE CONFORMANCE SUITE ON DEBIAN 13",
                         "its system could not be made; see build/debian-13")  # fmt: skip
 
-    LIBCS = ("musl", "glibc-2.28")
-    EMULATED_LIBCS = ("aarch64-musl", "aarch64-glibc-2.28")
+    LIBCS = ("musl", "glibc-2.28", "aarch64-musl", "aarch64-glibc-2.28")
 
     def other_libc(self, libc: str, *arguments: str) -> bool:
         """Builds for another C library, and runs the conformance suite."""
