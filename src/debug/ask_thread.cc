@@ -56,11 +56,13 @@ void on_asked(int, siginfo_t*, void* context) {
         frames.count = take_backtrace(frames.frames, ThreadFrames::most);
         auto* interrupted = reinterpret_cast<void*>(interrupted_pc(context));
         while (frames.first < frames.count && frames.frames[frames.first] != interrupted) frames.first++;
-        if (frames.first == frames.count) { // the unwinder does not know the frames of this C library's signals
-            frames.frames[0] = interrupted; // coverage: never
-            frames.first = 0;               // coverage: never
-            frames.count = 1;               // coverage: never
-        }
+#ifdef __GLIBC__
+        // ThreadSanitizer calls the handler later, from another place.
+        if (frames.first == frames.count) frames.first = 0; // coverage: never
+#else
+        // The unwinder may not pass the frame of the signal.
+        if (frames.first == frames.count) frames = {{interrupted}, 0, 1};
+#endif
     }
     hooks::tsan_release(&ask_answer);
     ask_answer.store(frames_taken, std::memory_order_release);
