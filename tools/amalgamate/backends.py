@@ -25,8 +25,8 @@ DID_NOT_RUN = 77
 INCLUDE = re.compile(r'\s*#\s*include\s+["<]([\w./+-]+)[">]')
 EPOLL_ONLY = "".join(
     f"#define EV_{name}\n"
-    for name in ("STANDALONE 1", "USE_EPOLL 1", "USE_EVENTFD 1", "USE_SELECT 0", "USE_POLL 0", "USE_LINUXAIO 0", "USE_IOURING 0",
-                 "WALK_ENABLE 1")  # fmt: skip
+    for name in ("STANDALONE 1", "USE_EPOLL 1", "USE_EVENTFD 1", "USE_SELECT 0", "USE_POLL 0", "USE_LINUXAIO 0",
+                 "USE_IOURING 0", "WALK_ENABLE 1")  # fmt: skip
 )
 SYSTEM = "#pragma once\n#pragma GCC system_header\n"  # compilers do not warn of system headers
 LIBURING = ("setup", "queue", "register", "syscall")
