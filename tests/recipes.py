@@ -4,7 +4,7 @@
 
 Usage: recipes.py SOURCE FOLDER [NAME...]: FOLDER is a work folder; NAME is rpm, conan, vcpkg, nix, alpine, container or
 workflows; without one, all. Each recipe builds the library from the files that git knows, and a program is compiled with
-the result and run. Prints what passed, and what was not tried. Ends with 1 if a recipe failed, else with 77 if the tool
+the result and run. Prints the recipes that passed, and the steps that were not tried. Ends with 1 if a recipe failed, else with 77 if the tool
 of one was missing.
 """
 
@@ -17,6 +17,9 @@ import sys
 import venv
 from collections.abc import Callable
 from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "tools"))
+import packing  # noqa: E402
 
 CONAN = "conan==2.*"
 ACTIONLINT = "github.com/rhysd/actionlint/cmd/actionlint@v1.7.7"
@@ -36,8 +39,7 @@ class Recipes:
         self.folder = folder
         shutil.rmtree(folder, ignore_errors=True)
         folder.mkdir(parents=True)
-        version = re.findall(r"^#define FIBERRT_VERSION_(?:MAJOR|MINOR|PATCH) (\d+)$", (source / "include/fiberrt.h").read_text(), re.M)
-        self.version = ".".join(version)
+        self.version = packing.version(source)
         self.source = folder / f"libfiberrt-{self.version}"
         files = subprocess.run(["git", "ls-files", "-z"], cwd=source, capture_output=True, check=True).stdout
         for name in filter(None, files.decode().split("\0")):

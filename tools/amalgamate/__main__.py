@@ -12,15 +12,16 @@ The output depends only on the sources. The build's definitions and options that
 begin.h has the definitions, and hide() says what becomes of -fvisibility=hidden.
 """
 
-import gzip
 import re
 import shutil
 import sys
-import tarfile
 from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parent.parent
+sys.path.insert(0, str(ROOT / "tools"))
+import packing  # noqa: E402
+
 SPDX = "SPDX-License-" + "Identifier: MIT OR Apache-2.0"  # in parts: reuse would read it as a line of this file
 PROCESSORS = {"x86_64": "__x86_64__", "aarch64": "__aarch64__", "riscv64": "__riscv"}  # the macro of each src/arch/*.S
 BACKENDS = {"ev": "defined FIBERRT_HAVE_EV", "uring": "defined FIBERRT_HAVE_URING"}  # as src/CMakeLists.txt leaves files out
@@ -131,18 +132,12 @@ def switches(head: list[str]) -> list[str]:
     return squeeze([*head, *inliner.lines, "", "#else", '#error "fiberrt has no switch for this processor"', "#endif"])
 
 
-def version() -> str:
-    header = (ROOT / "include/fiberrt.h").read_text()
-    parts = ("MAJOR", "MINOR", "PATCH")
-    return ".".join(re.search(rf"#define FIBERRT_VERSION_{part} (\d+)", header)[1] for part in parts)
-
-
 def main(out: Path) -> None:
     def head(file: str, what: str) -> list[str]:
         return [
             f"/* {SPDX} */",
             "/*",
-            f" * {file} - {what} of libfiberrt {version()}, made from its sources by tools/amalgamate: change those.",
+            f" * {file} - {what} of libfiberrt {packing.version(ROOT)}, made from its sources by tools/amalgamate: change those.",
             " * README.md next to this file says how to compile it.",
             " */",
         ]
@@ -158,24 +153,14 @@ def main(out: Path) -> None:
     shutil.copytree(ROOT / "LICENSES", out / "LICENSES", dirs_exist_ok=True)
 
 
-def pack(out: Path, folder: Path) -> None:
-    """Packs the amalgamation. The same files give the same bytes, on every machine with the same zlib."""
-    name = f"fiberrt-amalgamation-{version()}"
-
-    def plain(entry: tarfile.TarInfo) -> tarfile.TarInfo:
-        entry.uid = entry.gid = entry.mtime = 0
-        entry.uname = entry.gname = "root"
-        entry.mode = 0o755 if entry.isdir() else 0o644
-        return entry
-
+def publish(out: Path, folder: Path) -> None:
+    """Packs the amalgamation into the folder."""
+    name = f"fiberrt-amalgamation-{packing.version(ROOT)}"
     folder.mkdir(parents=True, exist_ok=True)
     for old in folder.glob("fiberrt-amalgamation-*.tar.gz"):  # of another version
         old.unlink()
     archive = folder / f"{name}.tar.gz"
-    with open(archive, "wb") as raw, gzip.GzipFile("", "wb", 9, raw, mtime=0) as packed:
-        with tarfile.open(mode="w", fileobj=packed, format=tarfile.USTAR_FORMAT) as tar:
-            for path in sorted(path for path in out.rglob("*") if path.is_file()):
-                tar.add(path, f"{name}/{path.relative_to(out)}", filter=plain)
+    packing.pack(out, archive, name)
     print(archive)
 
 
@@ -184,4 +169,4 @@ if __name__ == "__main__":
         sys.exit(__doc__)
     main(Path(sys.argv[1]))
     if len(sys.argv) == 3:
-        pack(Path(sys.argv[1]), Path(sys.argv[2]))
+        publish(Path(sys.argv[1]), Path(sys.argv[2]))

@@ -22,12 +22,14 @@ import re
 import shutil
 import subprocess
 import sys
-import tarfile
 import uuid
 from collections.abc import Callable
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(ROOT / "tools"))
+import packing  # noqa: E402
+
 DID_NOT_RUN = 77
 ENVIRONMENTS: tuple[dict[str, str], ...] = ({}, {"TZ": "Pacific/Kiritimati", "LC_ALL": "C.UTF-8"})
 
@@ -38,21 +40,6 @@ class Missing(Exception):
 
 def output(*command: object, cwd: Path = ROOT) -> str:
     return subprocess.run(list(map(str, command)), cwd=cwd, check=True, stdout=subprocess.PIPE, text=True).stdout
-
-
-def pack(folder: Path, archive: Path, name: str) -> None:
-    """Packs a folder as `name`: equal files give equal bytes."""
-
-    def plain(entry: tarfile.TarInfo) -> tarfile.TarInfo:
-        entry.uid = entry.gid = entry.mtime = 0
-        entry.uname = entry.gname = "root"
-        entry.mode = 0o755 if entry.mode & 0o100 else 0o644
-        return entry
-
-    with open(archive, "wb") as raw, gzip.GzipFile("", "wb", 9, raw, mtime=0) as packed:
-        with tarfile.open(mode="w", fileobj=packed, format=tarfile.PAX_FORMAT) as tar:
-            for path in sorted(path for path in folder.rglob("*") if path.is_file()):
-                tar.add(path, f"{name}/{path.relative_to(folder)}", filter=plain)
 
 
 class Release:
@@ -67,9 +54,7 @@ class Release:
         files.mkdir(parents=True)
         self.build = clone / "build"
         self.build.mkdir()
-        numbers = re.findall(r"^#define FIBERRT_VERSION_(?:MAJOR|MINOR|PATCH) (\d+)$",
-                             (clone / "include/fiberrt.h").read_text(), re.M)  # fmt: skip
-        self.version = ".".join(numbers)
+        self.version = packing.version(clone)
         self.seconds = output("git", "log", "-1", "--format=%ct", cwd=clone).strip()
         # The time that tools write into their archives is that of the commit.
         self.environment = {**os.environ, **environment, "SOURCE_DATE_EPOCH": self.seconds}
@@ -109,7 +94,7 @@ class Release:
         if path.startswith("example."):
             print("release: FIBERRT_GO_PATH is not set: the Go module has a path that stands for yours", flush=True)
         self.run("bindings/go/module.sh", path, self.build / "go", self.downloads)
-        pack(self.build / "go", self.files / f"fiberrt-go-{self.version}.tar.gz", f"fiberrt-go-{self.version}")
+        packing.pack(self.build / "go", self.files / f"fiberrt-go-{self.version}.tar.gz", f"fiberrt-go-{self.version}")
 
     def rust(self) -> None:
         self.run(sys.executable, "-B", "bindings/rust/package.py", self.build / "rust", self.downloads)
