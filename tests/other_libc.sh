@@ -7,7 +7,7 @@
 # programs for musl are static. Those for glibc run with the glibc of this system.
 # FIBERRT_NO_URING: why the kernel refuses io_uring; then nothing runs on it.
 # Exit status 77: the compiler or a source could not be fetched.
-# Shell, because it runs compilers and a program, and looks at what they print.
+# Shell, because it runs compilers and a program, and checks their output.
 set -eu
 source=$(CDPATH='' cd -- "$1" && pwd)
 mkdir -p "$2"
@@ -145,6 +145,8 @@ for backend in $backends; do
         grep -E '^\[  FAILED|Failure$' -A 6 "$log" || tail -n 20 "$log"
         status=1
     }
+    # The reason follows the line that tells of a skip.
+    sed -n '/: Skipped$/{n;s/^/did not run, because /p}' "$log" | sort | uniq -c
     echo "$libc, zig's clang, $processor, $backend: $(
         sed -n 's/^\[  \(PASSED\|SKIPPED\) *\] \([0-9]* tests\{0,1\}\).*/\1 \2/p' "$log" | tr '\n' ' ')"
 done
