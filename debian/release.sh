@@ -4,7 +4,7 @@
 # - installs the packages, compiles README's program and runs it; loads a plugin that uses the library into a program
 #   that does not; installs the wheel and runs the Python package's README's example;
 # - builds from sources;
-# - with Go and a compiler alone, gets the Go module and runs the program of its README;
+# - with Go and a compiler alone, gets the Go module and runs the program in the module's README;
 # - with a compiler and liburing, compiles README's program with the amalgamation.
 # Usage: release.sh FOLDER DEBS WHEELS ARCHIVES: an empty work folder, the folders of the packages, of the wheel, and of
 # the amalgamation's archive. Needs root, for the chroots. A step that cannot run is a failure.

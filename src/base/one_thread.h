@@ -25,14 +25,14 @@ inline bool surely_one_thread() {
 }
 
 // Whether the process has one thread; also false if the kernel does not tell. A system call with an old C library.
-// Other threads may have ended just now: the caller must look again for what they may have left.
+// Other threads may have ended just now: the caller must look again for messages that they have left.
 inline bool one_thread() {
 #if FIBERRT_GLIBC(2, 32)
     return __libc_single_threaded;
 #else
     KeepErrno keep;
     struct stat tasks;
-    return stat("/proc/self/task", &tasks) == 0 && tasks.st_nlink == 3; // a link for each thread, and two of its own
+    return stat("/proc/self/task", &tasks) == 0 && tasks.st_nlink == 3; // a link for each thread, and two more
 #endif
 }
 

@@ -20,7 +20,7 @@ inline cmsghdr* next_part(const msghdr& message, cmsghdr* part) {
 #pragma GCC diagnostic pop
 }
 
-// Clears the padding of a program's message, in place, and, if it is to be sent, that of its ancillary data. 0; -EFAULT:
+// Clears the padding of a program's message, in place; for a send also the padding of the ancillary data. 0; -EFAULT:
 // the message cannot be read, which the kernel reports by itself where there is no padding.
 #ifdef __GLIBC__
 inline int clear_padding(const msghdr*, bool) { return 0; }

@@ -182,8 +182,8 @@ TEST(TerminalRead, OthersHaveTurnsAmongReadsThatFindNothing) {
     join(fiber);
 }
 
-// A ring may refuse to poll: then the read polls by calls, at intervals that grow. On a cord of its own, whose polls
-// have no other reason.
+// A ring may refuse to poll: then the read polls by calls, at intervals that grow. A new cord polls
+// for no other reason.
 TEST(TerminalRead, LooksSeldomForAByteThatDoesNotCome) {
     NOT_ON_SIM("has no terminals");
     const Terminal tty(0, 3); // 300 ms

@@ -77,7 +77,7 @@
 //! variable while it calls a closure, as the crate `scoped-tls` and the context of async runtimes do, relies on the
 //! calls of a thread ending in reverse order. Fibers do not end in reverse order, so do not wait in such a closure.
 //!
-//! Do not wait in the initializer of a `thread_local!` variable, or in the `Drop` of its value: another fiber could
+//! Do not wait while a `thread_local!` variable is initialized or its value is dropped: another fiber could
 //! keep a reference to a value that the thread drops. The compiler cannot check this. An initializer of a `OnceLock` or
 //! `LazyLock` that waits can block the thread for ever.
 //!
